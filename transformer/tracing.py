@@ -1,0 +1,212 @@
+"""Turn a text into a ``Trace``: one decoded run with every pattern of the three attentions, as plain numpy.
+
+A trace is the only thing that crosses from the network to the page. It is saved as versioned JSON
+(``trace_files.py``). Any other value of the run is recomputed from it on request by ``record_values``.
+
+Shape legend: S source length, T steps (one written token each), L layers, H heads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transformer.checkpoints import Checkpoint
+from transformer.decoding import NextLogits, cached_next_logits, greedy_decode
+from transformer.errors import InputError
+from transformer.hooks import record
+from transformer.masks import Masks
+
+MAX_TEXT_LENGTH = 256  # characters
+N_CANDIDATES = 10
+
+# The three attentions and where each lives in the network.
+ATTENTION_KINDS = {
+    "encoder_self": ("encoder", "self_attn"),
+    "decoder_self": ("decoder", "self_attn"),
+    "cross": ("decoder", "cross_attn"),
+}
+
+
+def address(kind: str, layer: int, hook: str = "hook_pattern") -> str:
+    """Where a value of one attention lives, e.g. ``decoder.layers.0.cross_attn.hook_pattern``. Layers count from 0."""
+    stack, attention = ATTENTION_KINDS[kind]
+    return f"{stack}.layers.{layer}.{attention}.{hook}"
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One written token, its natural log-probability, and the candidates (token, probability), best first."""
+
+    token: str
+    log_prob: float
+    candidates: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One decoded run.
+
+    Rows of a decoder pattern are what was fed (``tgt_in_tokens``: ``<bos>``, then each written token but the
+    last); the token written at step t, ``steps[t].token``, is predicted from row t.
+    """
+
+    task: str
+    model: str  # the name a person knows the weights by
+    config: dict  # TransformerConfig.to_dict()
+    text: str  # as typed
+    src_ids: tuple[int, ...]
+    src_tokens: tuple[str, ...]  # [S]
+    src_pieces: tuple[str, ...]  # [S] what was typed for each token; differs where the token is <unk>
+    tgt_in_ids: tuple[int, ...]
+    tgt_in_tokens: tuple[str, ...]  # [T]
+    steps: tuple[TraceStep, ...]  # [T]
+    output_text: str
+    finished: bool  # False: the length cap came before <eos>
+    log_prob: float
+    device: str
+    milliseconds: float
+    patterns: dict[str, np.ndarray] = field(repr=False)  # kind -> float32 [L, H, T or S, T or S]
+
+    def query_tokens(self, kind: str) -> tuple[str, ...]:
+        """The tokens that ask: the rows of a pattern of this kind."""
+        return self.src_tokens if kind == "encoder_self" else self.tgt_in_tokens
+
+    def key_tokens(self, kind: str) -> tuple[str, ...]:
+        """The tokens that are asked: the columns of a pattern of this kind."""
+        return self.tgt_in_tokens if kind == "decoder_self" else self.src_tokens
+
+
+def encode_source(checkpoint: Checkpoint, text: str, n_padding: int = 0) -> tuple[tuple, tuple, tuple]:
+    """Ids, tokens and typed pieces of ``text``, with ``n_padding`` pads after it.
+
+    Raises InputError when the text is empty or too long, saying the limit and what it got.
+    """
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InputError("text_too_long", limit=MAX_TEXT_LENGTH, length=len(text))
+    tokenizer = checkpoint.src_tokenizer
+    encoded = tokenizer.encode(text)
+    if not encoded.ids:
+        raise InputError("text_empty")
+    max_len = checkpoint.model.config.max_len
+    ids = (*encoded.ids, tokenizer.eos_id, *[tokenizer.pad_id] * n_padding)
+    if len(ids) > max_len:
+        raise InputError("tokens_too_many", limit=max_len - 1 - n_padding, length=len(encoded.ids))
+    extra = tokenizer.tokens(ids[len(encoded.ids) :])
+    return ids, (*encoded.tokens, *extra), (*encoded.pieces, *extra)
+
+
+def trace_text(
+    checkpoint: Checkpoint, text: str, *, device: str = "cpu", n_padding: int = 0, max_steps: int | None = None
+) -> Trace:
+    """Decode ``text`` greedily with everything on the way recorded, one step at a time.
+
+    ``max_steps`` caps the written tokens (default, and at most: the positions the model has).
+    Raises InputError for a text the model cannot read.
+    """
+    ids, tokens, pieces = encode_source(checkpoint, text, n_padding)
+    model = checkpoint.model_on(device)
+    config, tgt_tokenizer = model.config, checkpoint.tgt_tokenizer
+    addresses = {
+        kind: [address(kind, layer) for layer in range(n_layers)]
+        for kind, n_layers in (
+            ("encoder_self", config.n_encoder_layers),
+            ("decoder_self", config.n_decoder_layers),
+            ("cross", config.n_decoder_layers),
+        )
+    }
+    started = time.perf_counter()
+    with torch.inference_mode():
+        src = torch.tensor([ids], device=device)
+        with record(set(addresses["encoder_self"])) as encoder_acts:
+            next_logits = cached_next_logits(model, src)
+        decoder_acts: list[dict[str, Tensor]] = []
+        (decoded,) = greedy_decode(
+            _recording(next_logits, {*addresses["decoder_self"], *addresses["cross"]}, decoder_acts),
+            batch_size=1,
+            bos_id=tgt_tokenizer.bos_id,
+            eos_id=tgt_tokenizer.eos_id,
+            max_steps=min(max_steps or config.max_len, config.max_len),
+            n_candidates=N_CANDIDATES,
+            device=device,
+        )
+        n_steps = len(decoded.steps)
+        patterns = {
+            "encoder_self": _stack([encoder_acts[name] for name in addresses["encoder_self"]]),
+            **{
+                kind: np.stack([
+                    _join_rows([acts[name] for acts in decoder_acts[:n_steps]], n_steps if kind == "decoder_self" else 0)
+                    for name in addresses[kind]
+                ])
+                for kind in ("decoder_self", "cross")
+            },
+        }
+    milliseconds = (time.perf_counter() - started) * 1000
+    tgt_in_ids = (tgt_tokenizer.bos_id, *decoded.token_ids[:-1])
+    return Trace(
+        task=checkpoint.task,
+        model=checkpoint.name,
+        config=config.to_dict(),
+        text=text,
+        src_ids=ids,
+        src_tokens=tokens,
+        src_pieces=pieces,
+        tgt_in_ids=tgt_in_ids,
+        tgt_in_tokens=tgt_tokenizer.tokens(tgt_in_ids),
+        steps=tuple(
+            TraceStep(
+                tgt_tokenizer.vocabulary[step.token_id],
+                step.log_prob,
+                tuple((tgt_tokenizer.vocabulary[c.token_id], c.probability) for c in step.candidates),
+            )
+            for step in decoded.steps
+        ),
+        output_text=tgt_tokenizer.decode(decoded.token_ids),
+        finished=decoded.finished,
+        log_prob=decoded.log_prob,
+        device=device,
+        milliseconds=milliseconds,
+        patterns=patterns,
+    )
+
+
+def record_values(
+    checkpoint: Checkpoint, trace: Trace, names: Container[str] | None = None, masks: Masks | None = None
+) -> dict[str, np.ndarray]:
+    """Any named values of the run (``None``: all of them), by one full forward pass over the same tokens.
+
+    The batch axis is dropped: [1, H, T, S] -> [H, T, S]. ``masks`` replace the usual ones, True = may attend.
+    """
+    model = checkpoint.model_on("cpu")
+    with torch.inference_mode(), record(names) as acts:
+        model(torch.tensor([trace.src_ids]), torch.tensor([trace.tgt_in_ids]), masks)
+    return {name: (value[0] if value.dim() > 2 else value).numpy() for name, value in acts.items()}
+
+
+def _recording(next_logits: NextLogits, names: set[str], rows: list[dict[str, Tensor]]) -> NextLogits:
+    """``next_logits`` that also puts what ``names`` held in this step at the end of ``rows``."""
+
+    def recorded(last_ids: Tensor) -> Tensor:
+        with record(names) as acts:
+            logits = next_logits(last_ids)
+        rows.append(acts)
+        return logits
+
+    return recorded
+
+
+def _stack(patterns: list[Tensor]) -> np.ndarray:
+    """One [1, H, T, S] a layer -> [L, H, T, S]"""
+    return torch.cat(patterns).float().cpu().numpy()
+
+
+def _join_rows(rows: list[Tensor], width: int) -> np.ndarray:
+    """One [1, H, 1, n] a step -> [H, T, n]. Growing rows are filled up to ``width``: the future has weight 0."""
+    if width:
+        rows = [torch.nn.functional.pad(row, (0, width - row.shape[-1])) for row in rows]
+    return torch.cat(rows, dim=2)[0].float().cpu().numpy()

@@ -35,8 +35,10 @@ LARGEST_SIZES = {
     "n_heads": 64,
     "n_encoder_layers": 24,
     "n_decoder_layers": 24,
-    "max_len": 4096,
+    "max_len": 1024,
 }
+# Weights in the largest attention a run of it may record: layers * heads * max_len * max_len (16 MB in float32).
+LARGEST_ATTENTION = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +107,14 @@ def read_checkpoint(weights: bytes, meta_text: bytes, name: str | None = None) -
     """
     try:
         meta = json.loads(meta_text)
+        # What was read must be fit to be written again: neither nested too deep nor with half a character in it.
+        json.dumps(meta, indent=2, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise InputError("checkpoint_invalid", reason=f"{META_FILE} is not JSON") from None
+        raise InputError("checkpoint_invalid", reason=f"{META_FILE} is not JSON in UTF-8") from None
     if not isinstance(meta, dict) or meta.get("format") != META_FORMAT:
         raise InputError("checkpoint_invalid", reason=f"{META_FILE} does not say format {META_FORMAT}")
+    if not isinstance(meta.get("task"), str):
+        raise InputError("checkpoint_invalid", reason=f"{META_FILE} does not name a task")
     try:
         config = TransformerConfig.from_dict(meta["config"])
         src_tokenizer = tokenizer_from_dict(meta["src_tokenizer"])
@@ -120,21 +126,28 @@ def read_checkpoint(weights: bytes, meta_text: bytes, name: str | None = None) -
     for size, largest in LARGEST_SIZES.items():
         if getattr(config, size) > largest:
             raise InputError("checkpoint_invalid", reason=f"{size} is {getattr(config, size)}, at most {largest}")
+    attention = max(config.n_encoder_layers, config.n_decoder_layers) * config.n_heads * config.max_len**2
+    if attention > LARGEST_ATTENTION:
+        reason = f"layers * n_heads * max_len * max_len is {attention}, at most {LARGEST_ATTENTION}"
+        raise InputError("checkpoint_invalid", reason=reason)
     for side, vocab_size, tokenizer in (
         ("source", config.src_vocab_size, src_tokenizer), ("target", config.tgt_vocab_size, tgt_tokenizer)
     ):
         if len(tokenizer) != vocab_size:
             reason = f"the {side} vocabulary has {len(tokenizer)} tokens, the config says {vocab_size}"
             raise InputError("checkpoint_invalid", reason=reason)
+        if config.pad_id != tokenizer.pad_id:
+            reason = f"pad_id is {config.pad_id} in the config and {tokenizer.pad_id} in the {side} vocabulary"
+            raise InputError("checkpoint_invalid", reason=reason)
     try:
         state = load_safetensors(weights)
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, KeyError) as error:  # KeyError: a kind of number that torch has no name for
         raise InputError("checkpoint_invalid", reason=f"{WEIGHTS_FILE} cannot be read ({error})") from None
     if "sha256" in meta and meta["sha256"] != hashlib.sha256(weights).hexdigest():
         raise InputError("checkpoint_invalid", reason=f"{WEIGHTS_FILE} is not the file that {META_FILE} describes")
     return Checkpoint(
-        name=name or str(meta.get("task", "model")),
-        task=str(meta.get("task", "")),
+        name=name or meta["task"],
+        task=meta["task"],
         model=_filled_model(config, state),
         src_tokenizer=src_tokenizer,
         tgt_tokenizer=tgt_tokenizer,
@@ -145,8 +158,8 @@ def read_checkpoint(weights: bytes, meta_text: bytes, name: str | None = None) -
 def _filled_model(config: TransformerConfig, state: dict[str, torch.Tensor]) -> Transformer:
     with torch.device("meta"):
         expected = {key: value.shape for key, value in Transformer(config).state_dict().items()}
-    if config.tie_output and "tgt_embedding.tokens.weight" in state:
-        state = {**state, "unembed.weight": state["tgt_embedding.tokens.weight"]}
+    if config.tie_output:
+        del expected["unembed.weight"]  # the same matrix as the target embedding, kept once
     if set(state) != set(expected):
         odd = sorted(set(state) ^ set(expected))
         raise InputError("checkpoint_invalid", reason=f"weights do not fit the config, first at {odd[0]}")
@@ -154,10 +167,14 @@ def _filled_model(config: TransformerConfig, state: dict[str, torch.Tensor]) -> 
         if state[key].shape != shape:
             reason = f"{key} has shape {list(state[key].shape)}, the config asks for {list(shape)}"
             raise InputError("checkpoint_invalid", reason=reason)
-        if not state[key].dtype.is_floating_point or not bool(state[key].isfinite().all()):
+        # Converted first: float8 cannot be asked, and a finite float64 may be infinite in float32.
+        if not state[key].dtype.is_floating_point or not bool(state[key].float().isfinite().all()):
             raise InputError("checkpoint_invalid", reason=f"{key} holds something other than finite numbers")
+    state = {key: value.float() for key, value in state.items()}
+    if config.tie_output:
+        state["unembed.weight"] = state["tgt_embedding.tokens.weight"]
     model = Transformer(config)
-    model.load_state_dict({key: value.float() for key, value in state.items()})
+    model.load_state_dict(state)
     return model
 
 

@@ -53,7 +53,8 @@ class TransformerConfig:
                 f"got {self.positional_encoding!r}"
             )
         smallest_vocabulary = min(self.src_vocab_size, self.tgt_vocab_size)
-        if not isinstance(self.pad_id, int) or not 0 <= self.pad_id < smallest_vocabulary:
+        whole_number = isinstance(self.pad_id, int) and not isinstance(self.pad_id, bool)
+        if not whole_number or not 0 <= self.pad_id < smallest_vocabulary:
             raise ValueError(f"pad_id must lie in both vocabularies (below {smallest_vocabulary}), got {self.pad_id!r}")
 
     @property
@@ -68,6 +69,8 @@ class TransformerConfig:
     @classmethod
     def from_dict(cls, values: dict) -> TransformerConfig:
         """The config a dict of ``to_dict`` describes. Raises ValueError on unknown or missing names."""
+        if not isinstance(values, dict):
+            raise ValueError(f"the config must be a set of named values, got {type(values).__name__}")
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:

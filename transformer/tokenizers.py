@@ -71,7 +71,7 @@ TOKENIZERS = {tokenizer.kind: tokenizer for tokenizer in (SymbolTokenizer,)}
 def tokenizer_from_dict(values: dict) -> SymbolTokenizer:
     """The tokenizer a dict of ``to_dict`` describes. Raises ValueError when it describes none."""
     kind = values.get("kind") if isinstance(values, dict) else None
-    if kind not in TOKENIZERS:
+    if not isinstance(kind, str) or kind not in TOKENIZERS:
         raise ValueError(f"unknown kind of tokenizer {kind!r}, expected one of {', '.join(TOKENIZERS)}")
     symbols = values.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) and symbol for symbol in symbols):

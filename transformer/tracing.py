@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Container
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -72,6 +73,8 @@ class Trace:
     device: str
     milliseconds: float
     patterns: dict[str, np.ndarray] = field(repr=False)  # kind -> float32 [L, H, T or S, T or S]
+    weights_sha256: str = ""  # which weights file the run came from; empty for weights that were never saved
+    id: str = field(default_factory=lambda: uuid4().hex)  # tells runs apart within the page
 
     def query_tokens(self, kind: str) -> tuple[str, ...]:
         """The tokens that ask: the rows of a pattern of this kind."""
@@ -140,10 +143,9 @@ def trace_text(
             "encoder_self": _stack([encoder_acts[name] for name in addresses["encoder_self"]]),
             **{
                 kind: np.stack([
-                    _join_rows([acts[name] for acts in decoder_acts[:n_steps]], n_steps if kind == "decoder_self" else 0)
-                    for name in addresses[kind]
+                    _join_rows([acts[name] for acts in decoder_acts[:n_steps]], width) for name in addresses[kind]
                 ])
-                for kind in ("decoder_self", "cross")
+                for kind, width in (("decoder_self", n_steps), ("cross", 0))
             },
         }
     milliseconds = (time.perf_counter() - started) * 1000
@@ -172,6 +174,7 @@ def trace_text(
         device=device,
         milliseconds=milliseconds,
         patterns=patterns,
+        weights_sha256=checkpoint.meta.get("sha256", ""),
     )
 
 

@@ -12,6 +12,10 @@ SENTENCES = {
     "trace_invalid": "This is not a trace file of Glassformer: {reason}.",
     "trace_version": "This trace file has version {version}, this program reads version {expected}.",
     "checkpoint_invalid": "This is not a model of Glassformer: {reason}.",
+    "training_diverged": (
+        "The loss became {loss} in step {step} at a learning rate of {rate}: lower the rate or warm up longer. "
+        "The weights of step {kept} are kept."
+    ),
     "file_too_large": "The file may have {limit} MB, this one has {size}.",
 }
 

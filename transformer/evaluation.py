@@ -1,0 +1,104 @@
+"""How good a model is: it writes unseen sequences itself, token by token, and each is right as a whole or not at all.
+
+Shape legend: B batch, S source length, T target length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer.decoding import Decoded, cached_next_logits, greedy_decode
+from transformer.model import Transformer
+from transformer.tasks.base import Pair, Task
+
+BATCH_SIZE = 250  # sequences decoded at once
+
+
+@dataclass(frozen=True)
+class Written:
+    """One unseen pair and what the model wrote for it."""
+
+    source: str
+    expected: str
+    written: str
+    is_exact: bool  # every token is right, the <eos> in its place included
+
+
+def sequence_loss(logits: Tensor, tgt_out: Tensor, pad_id: int, label_smoothing: float = 0.0) -> Tensor:
+    """Mean cross-entropy over the real tokens of ``tgt_out`` [B, T]; padding counts for nothing.
+
+    ``logits`` [B, T, V] -> [] (natural logarithm). Label smoothing (paper, section 5.4) takes this much
+    probability from the right token and spreads it evenly over the vocabulary.
+    """
+    return F.cross_entropy(
+        logits.flatten(0, 1), tgt_out.flatten(), ignore_index=pad_id, label_smoothing=label_smoothing
+    )
+
+
+def count_right(logits: Tensor, tgt_out: Tensor, pad_id: int) -> tuple[int, int]:
+    """How many real tokens of ``tgt_out`` [B, T] the ``logits`` [B, T, V] rank first, and how many there are."""
+    is_real = tgt_out != pad_id  # [B, T]
+    is_right = (logits.argmax(dim=-1) == tgt_out) & is_real  # [B, T]
+    return int(is_right.sum()), int(is_real.sum())
+
+
+@torch.inference_mode()
+def loss_and_accuracy(
+    model: Transformer, task: Task, pairs: Sequence[Pair], device: str = "cpu"
+) -> tuple[float, float]:
+    """Mean loss of a token, and the share of tokens that are right when the true ones before them are given."""
+    pad_id = model.config.pad_id
+    total_loss, total_right, total_tokens = 0.0, 0, 0
+    for start in range(0, len(pairs), BATCH_SIZE):
+        batch = task.encode(pairs[start : start + BATCH_SIZE]).to(device)
+        logits = model(batch.src, batch.tgt_in)  # [B, T, V]
+        right, tokens = count_right(logits, batch.tgt_out, pad_id)
+        total_loss += float(sequence_loss(logits, batch.tgt_out, pad_id)) * tokens
+        total_right += right
+        total_tokens += tokens
+    return total_loss / total_tokens, total_right / total_tokens
+
+
+@torch.inference_mode()
+def write_all(model: Transformer, task: Task, pairs: Sequence[Pair], device: str = "cpu") -> list[Written]:
+    """Let the model write the target of each pair by greedy decoding, many at once, and compare.
+
+    Writing ends two tokens after the longest expected target: by then a row without ``<eos>`` is wrong anyway.
+    """
+    results: list[Written] = []
+    for start in range(0, len(pairs), BATCH_SIZE):
+        part = pairs[start : start + BATCH_SIZE]
+        batch = task.encode(part).to(device)
+        decoded = greedy_decode(
+            cached_next_logits(model, batch.src),
+            batch_size=len(part),
+            bos_id=task.tgt_tokenizer.bos_id,
+            eos_id=task.tgt_tokenizer.eos_id,
+            max_steps=min(batch.tgt_out.shape[1] + 2, model.config.max_len),
+            device=device,
+        )
+        results += [_compare(task, pair, row) for pair, row in zip(part, decoded, strict=True)]
+    return results
+
+
+def _compare(task: Task, pair: Pair, decoded: Decoded) -> Written:
+    expected_ids = (*task.tgt_tokenizer.encode(pair[1]).ids, task.tgt_tokenizer.eos_id)
+    return Written(*pair, task.tgt_tokenizer.decode(decoded.token_ids), decoded.token_ids == expected_ids)
+
+
+def exact_match(results: Sequence[Written]) -> float:
+    """The share of results that are right as a whole, 0 to 1."""
+    return sum(result.is_exact for result in results) / len(results)
+
+
+def exact_match_by_length(task: Task, results: Sequence[Written]) -> dict[int, tuple[float, int]]:
+    """Length of the source in tokens -> (exact match, number of sequences), shortest first."""
+    groups: dict[int, list[Written]] = {}
+    for result in results:
+        groups.setdefault(len(task.src_tokenizer.encode(result.source).ids), []).append(result)
+    return {length: (exact_match(groups[length]), len(groups[length])) for length in sorted(groups)}

@@ -1,0 +1,112 @@
+"""What a task is: where its pairs of texts come from, how they are tokenized, and how it is usually trained.
+
+Shape legend: B batch, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from transformer.config import TransformerConfig
+from transformer.tokenizers import SymbolTokenizer
+from transformer.training_config import TrainingConfig
+
+SPLITS = ("train", "valid", "test")
+Pair = tuple[str, str]  # source text, target text
+
+
+class Batch(NamedTuple):
+    """Token ids of some pairs. Shorter rows end in padding.
+
+    ``tgt_in`` is what the decoder reads and ``tgt_out`` what it has to write at the same positions: the target
+    moved by one, so that each token is predicted from the true tokens before it (teacher forcing).
+    """
+
+    src: Tensor  # [B, S] the source, then <eos>
+    tgt_in: Tensor  # [B, T] <bos>, then the target
+    tgt_out: Tensor  # [B, T] the target, then <eos>
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on ``device``."""
+        return Batch(*(ids.to(device) for ids in self))
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sizes of a network and how it is trained."""
+
+    model: TransformerConfig
+    training: TrainingConfig
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """A task by its name. ``preset`` makes the shipped checkpoint, ``mini_preset`` is the page's training."""
+
+    name: str
+    metric: str  # the name of the number that judges it
+    examples: tuple[str, ...]  # source texts for the page, the first is shown on arrival
+    min_length: int  # symbols; lengths the shipped checkpoint is trained for
+    max_length: int
+    data: str  # where the pairs come from, and their licence
+    src_tokenizer: SymbolTokenizer
+    tgt_tokenizer: SymbolTokenizer
+    preset: Preset
+    mini_preset: Preset
+
+    @abstractmethod
+    def pairs(self, split: str, n: int, seed: int, max_length: int | None = None) -> list[Pair]:
+        """At most ``n`` different pairs of a split, every length up to ``max_length`` equally often if it can be.
+
+        The same arguments always give the same pairs, and the first pairs do not depend on ``n``.
+        ``max_length`` is the task's own unless given. Fewer than ``n`` come back when there are no more.
+        """
+
+    @abstractmethod
+    def batch(self, generator: torch.Generator, size: int, max_length: int, split: str = "train") -> Batch:
+        """``size`` pairs drawn at random from a split, as token ids."""
+
+    def encode(self, pairs: Sequence[Pair]) -> Batch:
+        """The token ids of some pairs, as a batch on the CPU."""
+        return make_batch(
+            [self.src_tokenizer.encode(source).ids for source, _ in pairs],
+            [self.tgt_tokenizer.encode(target).ids for _, target in pairs],
+            self.src_tokenizer,
+            self.tgt_tokenizer,
+        )
+
+
+def make_batch(
+    src_rows: Sequence[Sequence[int]],
+    tgt_rows: Sequence[Sequence[int]],
+    src_tokenizer: SymbolTokenizer,
+    tgt_tokenizer: SymbolTokenizer,
+) -> Batch:
+    """Add ``<bos>`` and ``<eos>`` to rows of ids and pad each side to its longest row."""
+    bos_id, eos_id = tgt_tokenizer.bos_id, tgt_tokenizer.eos_id
+    return Batch(
+        src=_padded([(*row, src_tokenizer.eos_id) for row in src_rows], src_tokenizer.pad_id),
+        tgt_in=_padded([(bos_id, *row) for row in tgt_rows], tgt_tokenizer.pad_id),
+        tgt_out=_padded([(*row, eos_id) for row in tgt_rows], tgt_tokenizer.pad_id),
+    )
+
+
+def _padded(rows: Sequence[tuple[int, ...]], pad_id: int) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([row + (pad_id,) * (width - len(row)) for row in rows])
+
+
+def split_of(text: str) -> str:
+    """The split a source text belongs to, on every machine and for ever: 8 in 10 train, 1 valid, 1 test.
+
+    It follows from a hash of the text alone, so no text can be in two splits, however it was drawn.
+    """
+    tenth = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % 10
+    return "test" if tenth == 0 else "valid" if tenth == 1 else "train"

@@ -1,0 +1,61 @@
+"""Build the page and serve it: ``python app.py``, and the entry of a Hugging Face Space."""
+
+from __future__ import annotations
+
+import os
+
+# Before torch and gradio are imported. One thread: a second gains nothing on two cores and starves the server.
+os.environ.setdefault("OMP_NUM_THREADS", os.environ.get("GLASSFORMER_THREADS", "1"))
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+
+from pathlib import Path
+
+import gradio as gr
+import plotly
+import torch
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from viz.tabs.components import head_html, style_sheet
+from viz.tabs.page import build_page
+from viz.theme import FONT, MONO
+
+PLOTLY_FOLDER = Path(plotly.__file__).parent / "package_data"
+
+
+def launch_options() -> dict:
+    """What ``Blocks.launch`` is given. ``GLASSFORMER_*`` variables set the limits; see the README."""
+    environment = os.environ.get
+    login = environment("GLASSFORMER_AUTH")  # "name:password"
+    return {
+        "server_name": environment("GLASSFORMER_HOST") or ("0.0.0.0" if environment("SPACE_ID") else "127.0.0.1"),
+        "server_port": int(environment("GLASSFORMER_PORT") or 7860),
+        "auth": tuple(login.split(":", 1)) if login else None,
+        "theme": gr.themes.Default(
+            primary_hue="indigo", neutral_hue="slate", font=FONT.split(", "), font_mono=MONO.split(", ")
+        ),
+        "css": style_sheet(),
+        "head": head_html(),
+        "footer_links": [],
+        "max_file_size": "20mb",
+        "state_session_capacity": int(environment("GLASSFORMER_SESSIONS") or 300),
+        "app_kwargs": {"routes": [Mount("/plotly", StaticFiles(directory=PLOTLY_FOLDER))]},
+        "ssr_mode": False,
+        "pwa": False,
+        "run_history": False,
+        "enable_monitoring": False,
+        "show_error": False,
+    }
+
+
+def main() -> None:
+    """Serve until stopped."""
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    page = build_page()
+    page.queue(max_size=int(os.environ.get("GLASSFORMER_QUEUE") or 60), default_concurrency_limit=4)
+    page.launch(**launch_options())
+
+
+if __name__ == "__main__":
+    main()

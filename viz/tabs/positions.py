@@ -1,0 +1,9 @@
+"""Positions: to be seen on this tab."""
+
+from __future__ import annotations
+
+from viz.tabs.shared import Shared
+
+
+def build_positions_tab(shared: Shared) -> None:
+    """Lay the tab out."""

@@ -7,7 +7,10 @@ SENTENCES = {
     "text_too_long": "The text may have {limit} characters, this one has {length}.",
     "tokens_too_many": "The model reads at most {limit} tokens, this text has {length}.",
     "task_unknown": "There is no task {name!r}, expected one of: {known}.",
-    "checkpoint_missing": "There is no trained model for {name!r}: train it with `python -m transformer train {name}`.",
+    "checkpoint_missing": (
+        "There is no trained model for {name!r}: make it with "
+        "`python -m transformer train {name} --out checkpoints/{name}`."
+    ),
     "device_unknown": "There is no {name!r} device on this machine, found: {known}.",
     "trace_invalid": "This is not a trace file of Glassformer: {reason}.",
     "trace_version": "This trace file has version {version}, this program reads version {expected}.",
@@ -16,6 +19,8 @@ SENTENCES = {
         "The loss became {loss} in step {step} at a learning rate of {rate}: lower the rate or warm up longer. "
         "The weights of step {kept} are kept."
     ),
+    "training_missing": "There is no interrupted training in {folder}: leave --resume out to start one.",
+    "training_invalid": "The training saved in {folder} cannot go on: {reason}.",
     "file_too_large": "The file may have {limit} MB, this one has {size}.",
 }
 
@@ -30,3 +35,7 @@ class InputError(ValueError):
         self.code = code
         self.values = values
         super().__init__(SENTENCES[code].format(**values))
+
+
+class CommandError(Exception):
+    """A command line that cannot be followed, said as one sentence."""

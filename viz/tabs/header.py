@@ -59,7 +59,12 @@ def build_header(texts: Texts, first: Session) -> dict:
         )
         model = texts.add(
             gr.Dropdown(
-                choices=model_choices("en", first), value=first.model_name, min_width=190, scale=0, filterable=False
+                choices=model_choices("en", first),
+                value=first.model_name,
+                filterable=False,
+                min_width=190,
+                scale=0,
+                elem_classes="gf-model",
             ),
             label="header.model",
         )
@@ -68,7 +73,7 @@ def build_header(texts: Texts, first: Session) -> dict:
             choices=[(name, code) for code, name in LANGUAGES.items()],
             value="en",
             label="Language · 语言",
-            elem_classes="gf-language",
+            elem_classes="gf-language gf-segmented",
             min_width=170,
             scale=0,
         )

@@ -1,0 +1,146 @@
+"""One server and one browser for all browser tests; a fresh context a page; any trouble on a page fails its test.
+
+Use ``open_page(width=, lang=, dark=, query=)`` for a page that is ready to look at, ``page`` for the plain one,
+``settle(page)`` after an action that asks the server, and ``open_tab(page, name)`` from ``browser.visit``.
+Set ``GLASSFORMER_CHROMIUM`` to the browser's path where none is found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from browser.server import REPOSITORY, Server
+from browser.visit import Visit
+
+SCREENSHOTS = REPOSITORY / "tests" / "screenshots"
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",  # containers and CI run as root
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # Nothing but this machine can be reached, so a page that needs anything else cannot work in these tests.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+
+
+def chromium_path() -> str | None:
+    """The browser to drive; None stands for Playwright's own."""
+    asked = os.environ.get("GLASSFORMER_CHROMIUM")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return asked or next((path for path in map(shutil.which, names) if path), None)
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server that all tests share which need no limits of their own."""
+    server = Server(tmp_path_factory.mktemp("server"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def server_url(shared_server: Server) -> str:
+    return shared_server.url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=BROWSER_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Start a server with an environment of its own: ``own_server(GLASSFORMER_AUTH="name:password")``."""
+    servers: list[Server] = []
+
+    def start(**environment: str) -> Server:
+        folder = tmp_path / f"server-{len(servers)}"
+        folder.mkdir()
+        servers.append(Server(folder, **environment))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def visits(shared_server: Server, request: pytest.FixtureRequest) -> Iterator[list[Visit]]:
+    """The visits of one test. Closes them and fails on anything that went wrong on a page or in the server's log."""
+    shared_server.new_log()
+    visits: list[Visit] = []
+    yield visits
+    if request.node.stash.get(_failed, False):
+        SCREENSHOTS.mkdir(exist_ok=True)
+        for i, visit in enumerate(visits):
+            visit.page.screenshot(path=SCREENSHOTS / f"failed-{request.node.name[:80].replace('/', '-')}-{i}.png")
+    for visit in visits:
+        visit.close()
+    problems = [problem for visit in visits for problem in visit.problems]
+    log = shared_server.new_log()
+    if "Traceback" in log:
+        problems.append(f"the server printed a traceback:\n{log}")
+    assert not problems, f"{len(problems)} problems on the page:\n" + "\n".join(problems)
+
+
+@pytest.fixture
+def open_page(browser: Browser, server_url: str, visits: list[Visit]) -> Callable[..., Page]:
+    """Open the page in a context of its own, wait until it is drawn and settled, and watch it to the test's end.
+
+    ``open_page(width=390, lang="zh", dark=True, query={"text": "3 1 7"}, height=900, url=another_server.url)``
+    """
+
+    def open_(
+        *,
+        width: int = 1440,
+        height: int = 900,
+        lang: str = "en",
+        dark: bool = False,
+        query: dict[str, str] | None = None,
+        url: str = server_url,
+    ) -> Page:
+        visit = Visit(browser, url, lang=lang, dark=dark, width=width, height=height, query=query or {})
+        visits.append(visit)
+        return visit.page
+
+    return open_
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Page]) -> Page:
+    """The page as a first-time visitor finds it: English, light, 1440 px wide."""
+    return open_page()
+
+
+@pytest.fixture
+def settle(visits: list[Visit]) -> Callable[[Page], None]:
+    """``settle(page)`` waits until the server owes the page nothing and the page is drawn."""
+
+    def settle_(page: Page) -> None:
+        next(visit for visit in visits if visit.page is page).settle()
+
+    return settle_
+
+
+_failed = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    """Remember a failure, so that the fixture can take a picture of the page as it was."""
+    report = yield
+    if report.when == "call":
+        item.stash[_failed] = report.failed
+    return report

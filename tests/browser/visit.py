@@ -1,0 +1,112 @@
+"""A visit to the page: it opens, it settles, and everything that goes wrong meanwhile is written down."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode, urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
+
+TAB_NAMES = ("decode", "attention", "positions", "masks", "train")
+READY_MS = 20_000
+QUIET_MS = 300
+
+# Gradio keeps one stream open for as long as the page is; everything else ends when its event has been answered.
+_ENDLESS = re.compile(r"/heartbeat/")
+# Gradio's client cuts the stream of answers itself once the last one is in; the browser calls that a failure.
+_CUT_BY_GRADIO = re.compile(r"/gradio_api/queue/data\?")
+
+
+class Visit:
+    """One page in a context of its own, and the problems met on it."""
+
+    def __init__(
+        self, browser: Browser, url: str, *, lang: str, dark: bool, width: int, height: int, query: dict[str, str]
+    ) -> None:
+        self._origin = urlsplit(url).netloc
+        self._ending = False
+        self._pending: set[Request] = set()
+        self.problems: list[str] = []
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height},
+            locale="en-US",
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+        )
+        self.page = self.context.new_page()
+        self._listen()
+        self.page.goto(f"{url}/?{urlencode({'lang': lang, '__theme': 'dark' if dark else 'light', **query})}")
+        self.page.wait_for_selector(".gf-tabs", timeout=READY_MS)
+        self.page.wait_for_function("window.glassformer && window.glassformer.trace", timeout=READY_MS)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until no answer of the server is outstanding, and two more frames are drawn."""
+        waited = quiet = 0
+        while quiet < QUIET_MS:
+            self.page.wait_for_timeout(50)
+            waited += 50
+            quiet = 0 if self._pending else quiet + 50
+            if waited > READY_MS:
+                waiting = "\n".join(request.url for request in self._pending)
+                raise AssertionError(f"the page did not settle within {READY_MS} ms; still open:\n{waiting}")
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def close(self) -> None:
+        """End the visit. What the browser cuts off by closing is no problem of the page."""
+        self._ending = True
+        self.context.close()
+
+    def _listen(self) -> None:
+        page = self.page
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.problems.append(f"script error: {error.stack or error}"))
+        page.on("dialog", self._on_dialog)
+        page.on("request", self._on_request)
+        page.on("requestfinished", lambda request: self._pending.discard(request))
+        page.on("requestfailed", self._on_failed)
+        page.on("response", self._on_response)
+        page.on("websocket", lambda socket: self._check_origin(socket.url))
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.problems.append(f"console error: {message.text} ({message.location.get('url', '')})")
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self.problems.append(f"a script opened a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _on_request(self, request: Request) -> None:
+        self._check_origin(request.url)
+        if not request.url.startswith(("data:", "blob:")) and not _ENDLESS.search(request.url):
+            self._pending.add(request)
+
+    def _check_origin(self, url: str) -> None:
+        if not url.startswith(("data:", "blob:")) and urlsplit(url).netloc != self._origin:
+            self.problems.append(f"a request left for a third party: {url}")
+
+    def _on_failed(self, request: Request) -> None:
+        self._pending.discard(request)
+        cut = _CUT_BY_GRADIO.search(request.url) and request.failure == "net::ERR_ABORTED"
+        if not self._ending and not cut:
+            self.problems.append(f"request failed: {request.method} {request.url}: {request.failure}")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.problems.append(f"answer {response.status}: {response.request.method} {response.url}")
+
+
+def open_tab(page: Page, name: str) -> None:
+    """Press the tab ``name``, wherever it is: a narrow page keeps some in the "..." menu. Waits for its panel."""
+    word = page.evaluate("name => glassformer.t(`tabs.${name}`)", name)
+    tab = page.get_by_role("tab", name=word, exact=True)
+    if not tab.is_visible():
+        page.locator(".gf-tabs .overflow-menu > button").first.click()
+        page.locator(".gf-tabs .overflow-dropdown button", has_text=word).click()
+    else:
+        tab.click()
+    page.wait_for_function(
+        "word => [...document.querySelectorAll('.gf-tabs [role=tab][aria-selected=true]')]"
+        ".some(tab => tab.textContent.trim() === word)",
+        arg=word,
+    )

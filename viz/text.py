@@ -53,5 +53,10 @@ def token_labels(tokens: Sequence[str], pieces: Sequence[str] | None = None) -> 
 
 
 def escaped(text: str) -> str:
-    """``text`` for HTML and for Plotly labels, which both read ``<b>`` and ``&amp;`` as markup."""
+    """``text`` for HTML, also inside an attribute."""
     return html.escape(text, quote=True)
+
+
+def plotly_text(text: str) -> str:
+    """``text`` for Plotly's labels and hover texts, which read ``<b>`` and ``&amp;`` as markup but not ``&quot;``."""
+    return html.escape(text, quote=False)

@@ -46,7 +46,7 @@ def build_page() -> gr.Blocks:
             status=status,
             channel=channel,
         )
-        with gr.Tabs(elem_classes="gf-tabs"):
+        with gr.Tabs(elem_classes="gf-tabs", overflow_behavior="wrap"):
             for name, build_tab in TABS.items():
                 with texts.add(gr.Tab(id=name), label=f"tabs.{name}"):
                     build_tab(shared)

@@ -22,6 +22,23 @@ SENTENCES = {
     "training_missing": "There is no interrupted training in {folder}: leave --resume out to start one.",
     "training_invalid": "The training saved in {folder} cannot go on: {reason}.",
     "file_too_large": "The file may have {limit} MB, this one has {size}.",
+    "setting_range": "{name}: a number from {lowest} to {highest} is needed, got {value}.",
+    "setting_whole": "{name}: a whole number from {lowest} to {highest} is needed, got {value}.",
+    "setting_choice": "{name}: one of {choices} is needed, got {value}.",
+    "heads_do_not_divide": (
+        "The width d_model is shared out evenly among the heads, and {d_model} cannot be divided by {n_heads}: "
+        "take {lower} or {higher}, or another number of heads."
+    ),
+    "training_refused": "A training cannot be done with these settings: {reason}.",
+    "training_running": "A training of yours is running, at step {step}: stop it first.",
+    "training_line_full": "{n} trainings are waiting in line already: try again in a few minutes.",
+    "no_own_model": "There is no model of yours yet: train one, or open one from its two files.",
+    "upload_count": "Choose the two files of a model together, model.safetensors and meta.json; got {n}.",
+    "upload_names": "A model is a .safetensors file and a .json file, got: {names}.",
+    "upload_pickle": (
+        "{name} is a pickle: opening one runs whatever program its author put into it, so this page never does. "
+        "Save the weights as safetensors."
+    ),
 }
 
 

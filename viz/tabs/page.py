@@ -12,6 +12,7 @@ from viz.tabs.header import SHARE_SCRIPT, build_header, device_choices, model_ch
 from viz.tabs.language import LANGUAGES, Texts
 from viz.tabs.masks import build_masks_tab
 from viz.tabs.positions import build_positions_tab
+from viz.tabs.public_interface import build_public_interface
 from viz.tabs.runs import example_texts, payload_of, run_facts, run_text
 from viz.tabs.session import Session, first_session
 from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, status_line
@@ -53,6 +54,7 @@ def build_page() -> gr.Blocks:
         _wire_text_input(shared, text_input["run"])
         _wire_header(shared, header)
         _wire_arrival(page, shared)
+        build_public_interface(INFER["concurrency_id"])
     return page
 
 
@@ -77,7 +79,7 @@ def _wire_text_input(shared: Shared, run: gr.Button) -> None:
         session = run_text(session, text, device)
         return session, payload_of(session.trace), status_line(run_facts(language, session))
 
-    gr.on([run.click, shared.text.submit], decode, api_name="decode", **event)
+    gr.on([run.click, shared.text.submit], decode, api_visibility="private", **event)
     shared.examples.input(lambda text: (text, None), shared.examples, [shared.text, shared.examples], **PRIVATE).then(
         decode, api_visibility="private", **event
     )

@@ -27,7 +27,7 @@ def payload_of(trace: Trace) -> str:
 
 def trained_length(checkpoint: Checkpoint) -> int | None:
     """The longest input, in symbols, that a model was trained on; None where its meta does not say."""
-    return checkpoint.meta.get("training", {}).get("max_length")
+    return checkpoint.meta.get("trained_lengths", (None, None))[1]
 
 
 def run_facts(language: str, session: Session) -> str:

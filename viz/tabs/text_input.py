@@ -28,7 +28,12 @@ def build_text_input(texts: Texts, first: Session) -> dict:
         )
         run = texts.add(gr.Button(variant="primary", scale=0, min_width=120, elem_classes="gf-run"), value="input.run")
         examples = texts.add(
-            gr.Radio(choices=example_texts(first.trace.task), scale=4, min_width=260, elem_classes="gf-examples gf-chips"),
+            gr.Radio(
+                choices=example_texts(first.trace.task),
+                scale=4,
+                min_width=260,
+                elem_classes="gf-examples gf-chips",
+            ),
             label="input.examples",
         )
     return {"text": text, "run": run, "examples": examples}

@@ -1,0 +1,41 @@
+"""What the command line prints and the public endpoints answer: plain dicts, ready for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformer.evaluation import Written, exact_match, exact_match_by_length
+from transformer.tasks.base import Task
+from transformer.tracing import Trace
+
+
+def run_report(trace: Trace) -> dict:
+    """One decoded text. The log-probabilities (natural) of ``tgt_tokens`` add up to ``log_prob``."""
+    return {
+        "task": trace.task,
+        "text": trace.output_text,
+        "src_tokens": list(trace.src_tokens),
+        "tgt_tokens": [step.token for step in trace.steps],
+        "finished": trace.finished,
+        "log_prob": trace.log_prob,
+        "log_probs": [step.log_prob for step in trace.steps],
+        "search": "greedy",
+        "device": trace.device,
+        "milliseconds": round(trace.milliseconds, 3),
+    }
+
+
+def evaluation_report(task: Task, results: Sequence[Written], device: str, seconds: float) -> dict:
+    """How many of the unseen sequences came out right, in all and by length of the source in tokens."""
+    return {
+        "task": task.name,
+        "metric": task.metric,
+        "value": exact_match(results),
+        "n": len(results),
+        "split": "test",
+        "by_length": {
+            str(length): {"value": value, "n": n} for length, (value, n) in exact_match_by_length(task, results).items()
+        },
+        "device": device,
+        "seconds": round(seconds, 3),
+    }

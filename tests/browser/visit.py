@@ -97,16 +97,6 @@ class Visit:
 
 
 def open_tab(page: Page, name: str) -> None:
-    """Press the tab ``name``, wherever it is: a narrow page keeps some in the "..." menu. Waits for its panel."""
-    word = page.evaluate("name => glassformer.t(`tabs.${name}`)", name)
-    tab = page.get_by_role("tab", name=word, exact=True)
-    if not tab.is_visible():
-        page.locator(".gf-tabs .overflow-menu > button").first.click()
-        page.locator(".gf-tabs .overflow-dropdown button", has_text=word).click()
-    else:
-        tab.click()
-    page.wait_for_function(
-        "word => [...document.querySelectorAll('.gf-tabs [role=tab][aria-selected=true]')]"
-        ".some(tab => tab.textContent.trim() === word)",
-        arg=word,
-    )
+    """Press the tab ``name`` (one of ``TAB_NAMES``) and wait until it is the one on show."""
+    page.locator(f".gf-tabs [role=tab][data-tab-id={name}]").click()
+    page.wait_for_selector(f".gf-tabs [role=tab][data-tab-id={name}][aria-selected=true]")

@@ -30,6 +30,7 @@ def build_page() -> gr.Blocks:
     first = first_session()
     texts = Texts()
     with gr.Blocks(title="Glassformer", analytics_enabled=False, fill_width=True) as page:
+        build_public_interface(INFER["concurrency_id"])  # first, so that no handler of the page takes its names
         session = gr.State(first)
         device = gr.State("cpu")
         channel = TraceChannel(payload_of(first.trace), elem_classes="gf-channel")
@@ -54,7 +55,6 @@ def build_page() -> gr.Blocks:
         _wire_text_input(shared, text_input["run"])
         _wire_header(shared, header)
         _wire_arrival(page, shared)
-        build_public_interface(INFER["concurrency_id"])
     return page
 
 

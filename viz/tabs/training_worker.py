@@ -151,7 +151,8 @@ def probe_of(pairs: list[Pair]) -> Pair:
 def snapshot_of(model: Transformer, of_task: Task, probe: Pair, evaluation: Evaluation, device: str) -> Snapshot:
     """What ``model`` does with ``probe`` at the time of ``evaluation``."""
     (result,) = write_all(model, of_task, [probe], device)
-    return Snapshot(evaluation.step, evaluation.exact_match, result.written, probe_patterns(model, of_task, probe, device))
+    patterns = probe_patterns(model, of_task, probe, device)
+    return Snapshot(evaluation.step, evaluation.exact_match, result.written, patterns)
 
 
 @torch.inference_mode()
@@ -264,7 +265,7 @@ class Training:
                         outcome = event
                     else:
                         self.probe = event
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, the visitor is told and the server goes on
+        except Exception as error:  # whatever went wrong, the visitor is told and the server goes on
             log.exception("a training failed")
             outcome = Outcome("failed", {"reason": f"{type(error).__name__}: {error}", "step": len(self.history.steps)})
         finally:
@@ -277,7 +278,9 @@ class Training:
 class Trainings:
     """The trainings of all visitors, one each. The limits come from ``GLASSFORMER_*`` variables; see the README."""
 
-    def __init__(self, at_once: int | None = None, seconds: float | None = None, line_length: int | None = None) -> None:
+    def __init__(
+        self, at_once: int | None = None, seconds: float | None = None, line_length: int | None = None
+    ) -> None:
         environment = os.environ.get
         self.seconds = seconds or float(environment("GLASSFORMER_TRAIN_SECONDS") or 120)
         self.line = Line(

@@ -83,7 +83,7 @@ class Server:
         raise AssertionError(f"the server did not answer within {START_SECONDS} s:\n{self.log()}")
 
     def stop(self) -> None:
-        """End it by SIGTERM. Raises AssertionError unless it ends by that, in time and with no traceback since ``new_log``."""
+        """End it by SIGTERM. Raises AssertionError unless it ends by that, in time, with no traceback left unread."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
 
 TAB_NAMES = ("decode", "attention", "positions", "masks", "train")
-READY_MS = 20_000
+READY_MS = 60_000  # for machines with more to do than these tests
 QUIET_MS = 300
 
 # Gradio keeps one stream open for as long as the page is; everything else ends when its event has been answered.
@@ -33,6 +33,7 @@ class Visit:
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",
         )
+        self.context.set_default_timeout(READY_MS)
         self.page = self.context.new_page()
         self._listen()
         self.page.goto(f"{url}/?{urlencode({'lang': lang, '__theme': 'dark' if dark else 'light', **query})}")

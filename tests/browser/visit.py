@@ -101,3 +101,29 @@ def open_tab(page: Page, name: str) -> None:
     """Press the tab ``name`` (one of ``TAB_NAMES``) and wait until it is the one on show."""
     page.locator(f".gf-tabs [role=tab][data-tab-id={name}]").click()
     page.wait_for_selector(f".gf-tabs [role=tab][data-tab-id={name}][aria-selected=true]")
+
+
+def decode_text(page: Page, text: str) -> None:
+    """Type ``text`` and press Decode. The answer comes later: ``settle(page)``."""
+    page.locator(".gf-text textarea").fill(text)
+    page.locator(".gf-run").click()
+
+
+def choose_language(page: Page, name: str) -> None:
+    """Press a language in the header, by its own name: "English" or "中文"."""
+    page.locator(".gf-language label", has_text=name).click()
+
+
+def status(page: Page) -> str:
+    """The line under the text: what happened, or what is wrong."""
+    return page.locator(".gf-status").inner_text()
+
+
+def source_labels(page: Page) -> list[str]:
+    """The source tokens of the run on display, as its views label them."""
+    return page.evaluate("glassformer.trace.source.map((token) => token.label)")
+
+
+def written_labels(page: Page) -> list[str]:
+    """What the model wrote in the run on display."""
+    return page.evaluate("glassformer.trace.steps.map((step) => step.token.label)")

@@ -1,13 +1,14 @@
 /* The strip of all heads as small maps, and the chosen head large with its tokens on both axes.
    Every map is painted once, a pixel a cell, and only the state of its rows is laid over it while scrubbing. */
 
-const CELL = { smallest: 26, widest: 76, highest: 44, writesFrom: 38 };
+// Pixels. A browser draws nothing at all on a canvas that is larger than it likes.
+const CELL = { smallest: 20, widest: 76, highest: 44, writesFrom: 38, canvas: 8000 };
 
 function makeMaps(root, { hover, pin, choose, tip }) {
-  const strip = root.querySelector(".gf-strip");
-  const large = root.querySelector(".gf-large");
+  const strip = root.querySelector(".gf-stage-strip");
+  const large = root.querySelector(".gf-stage-large");
   const canvas = large.querySelector("canvas");
-  const axes = { rows: root.querySelector(".gf-rows"), columns: root.querySelector(".gf-columns") };
+  const axes = { rows: root.querySelector(".gf-stage-rows"), columns: root.querySelector(".gf-stage-columns") };
   const pictures = new Map(); // "kind/layer/head" -> {bitmap, blank: rows that see nothing}
   let buttons = []; // [layer][head] -> {button, canvas, context, width, height}
   let built = "";
@@ -16,7 +17,8 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   let paint = null; // colours of the theme in force
 
   function colours() {
-    const names = ["ground", "text", "muted", "line", "hidden", "cross", "encoder-self", "decoder-self"];
+    // Read once: asking for a computed style in the midst of drawing makes the browser lay the page out again.
+    const names = ["mono", "ground", "text", "muted", "line", "hidden", "cross", "encoder-self", "decoder-self"];
     paint ??= { scale: glassformer.scale("sequential"), ...Object.fromEntries(names.map((name) => [name, glassformer.colour(name)])) };
     return paint;
   }
@@ -101,7 +103,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     for (let i = 1; i < pattern.columns; i += 1) target.fillRect(i * column - 0.5, 0, 1, height);
     for (let i = 1; i < pattern.rows; i += 1) target.fillRect(0, i * row - 0.5, width, 1);
     if (column < CELL.writesFrom) return;
-    target.font = `600 13px ${getComputedStyle(large).getPropertyValue("--gf-mono")}`;
+    target.font = `600 13px ${paint.mono}`;
     Object.assign(target, { textAlign: "center", textBaseline: "middle" });
     for (let i = 0; i < focus.reached; i += 1)
       for (let j = 0; j < pattern.columns; j += 1) {
@@ -122,7 +124,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     strip.replaceChildren();
     buttons = Array.from({ length: layers }, (_, layer) => {
       const line = document.createElement("div");
-      line.className = "gf-layer";
+      line.className = "gf-stage-layer";
       strip.append(line);
       return Array.from({ length: heads }, (_, head) => makeHead(line, layer, head, rows, columns));
     });
@@ -133,7 +135,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
 
   function makeHead(line, layer, head, rows, columns) {
     const button = document.createElement("button");
-    Object.assign(button, { type: "button", className: "gf-head" });
+    Object.assign(button, { type: "button", className: "gf-stage-head" });
     button.setAttribute("role", "radio");
     Object.assign(button.dataset, { layer, head });
     button.setAttribute("aria-label", glassformer.t("decode.head_label", { layer: layer + 1, head: head + 1 }));
@@ -151,7 +153,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   function fillAxis(axis, tokens, part) {
     axis.replaceChildren(...tokens.map((token, index) => {
       const label = document.createElement("span");
-      label.className = "gf-axis-token";
+      label.className = "gf-stage-axis-token";
       label.classList.toggle("gf-chip-unknown", Boolean(token.unknown));
       label.dataset[part] = index;
       label.dir = "auto";
@@ -167,13 +169,15 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const { kind } = glassformer.selection;
     const [, , rows, columns] = glassformer.trace.patterns[kind].shape;
     const room = large.clientWidth - axes.rows.offsetWidth - 2;
-    const width = Math.max(CELL.smallest, Math.min(CELL.widest, Math.floor(room / columns)));
-    cell = { width, height: Math.max(CELL.smallest, Math.min(CELL.highest, width)) };
+    const largest = Math.max(1, Math.floor(CELL.canvas / Math.max(rows, columns)));
+    const width = Math.min(largest, Math.max(CELL.smallest, Math.min(CELL.widest, Math.floor(room / columns))));
+    cell = { width, height: Math.min(largest, Math.max(CELL.smallest, Math.min(CELL.highest, width))) };
     large.style.setProperty("--cell-width", `${cell.width}px`);
     large.style.setProperty("--cell-height", `${cell.height}px`);
-    const keys = [...axes.columns.children];
-    const upright = keys.some((label) => label.textContent.length * 9 > cell.width - 4);
-    axes.columns.classList.toggle("gf-upright", upright);
+    const labels = [...axes.columns.children];
+    for (const label of labels) label.classList.remove("gf-stage-upright");
+    const tooWide = labels.filter((label) => label.scrollWidth > label.clientWidth);
+    for (const label of tooWide) label.classList.add("gf-stage-upright");
     context = glassformer.fitCanvas(canvas, columns * cell.width, rows * cell.height);
   }
 
@@ -183,8 +187,8 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const { kind } = selection;
     buttons.forEach((line, layer) => line.forEach(({ button, context: small, width, height }, head) => {
       const chosen = layer === selection.layer && head === selection.head;
-      button.setAttribute("aria-checked", String(chosen));
-      button.tabIndex = chosen ? 0 : -1;
+      setAttribute(button, "aria-checked", chosen);
+      setAttribute(button, "tabindex", chosen ? 0 : -1);
       drawMap(small, picture(kind, layer, head), width, height, kind, focus, false);
     }));
     if (!context) return;
@@ -193,13 +197,13 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     drawMap(context, made, columns * cell.width, rows * cell.height, kind, focus, true);
     for (const label of axes.rows.children) {
       const index = Number(label.dataset.query);
-      label.classList.toggle("gf-on", index === focus.query);
-      label.classList.toggle("gf-later", index >= focus.reached);
+      label.classList.toggle("gf-stage-on", index === focus.query);
+      label.classList.toggle("gf-stage-later", index >= focus.reached);
     }
-    for (const label of axes.columns.children) label.classList.toggle("gf-on", Number(label.dataset.key) === focus.key);
-    root.querySelector(".gf-large-name").textContent = glassformer.t("decode.large_name", {
+    for (const label of axes.columns.children) label.classList.toggle("gf-stage-on", Number(label.dataset.key) === focus.key);
+    setText(root.querySelector(".gf-stage-large-name"), glassformer.t("decode.large_name", {
       layer: selection.layer + 1, head: selection.head + 1, kind: glassformer.t(`decode.kind_${kind}`),
-    });
+    }));
   }
 
   /* Bring the row in question into the map's window, without moving the page. */
@@ -207,9 +211,9 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const row = focus.query ?? focus.current;
     if (row === null) return;
     const top = row * cell.height;
+    const { scrollTop } = large;
     const shownHeight = large.clientHeight - axes.columns.offsetHeight;
-    if (top < large.scrollTop) large.scrollTop = top;
-    else if (top + cell.height > large.scrollTop + shownHeight) large.scrollTop = top + cell.height - shownHeight;
+    if (top < scrollTop || top + cell.height > scrollTop + shownHeight) large.scrollTop = top - 0.7 * shownHeight;
   }
 
   function cellAt(event) {
@@ -232,7 +236,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const reached = reachedRows(kind, step, pattern.rows);
     const values = {
       query: glassformer.queryTokens(kind)[query], row: query + 1, key: glassformer.keyTokens(kind)[key], column: key + 1,
-      percent: percent(pattern.get(query, key), 1),
+      percent: percentWords(pattern.get(query, key), 1),
     };
     if (query >= reached) return { key: "cell_later", values };
     return { key: isHidden(kind, query, key) && pattern.get(query, key) === 0 ? "cell_hidden" : "cell_tip", values };
@@ -268,7 +272,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   });
 
   strip.addEventListener("click", (event) => {
-    const button = event.target.closest(".gf-head");
+    const button = event.target.closest(".gf-stage-head");
     if (button) choose(Number(button.dataset.layer), Number(button.dataset.head));
   });
   strip.addEventListener("keydown", (event) => {
@@ -283,7 +287,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     buttons[next[0]][next[1]].button.focus();
   });
   strip.addEventListener("pointerover", (event) => {
-    const button = event.target.closest(".gf-head");
+    const button = event.target.closest(".gf-stage-head");
     if (!button || event.pointerType === "touch") return tip(null);
     const [layer, head] = [Number(button.dataset.layer), Number(button.dataset.head)];
     const { kind, step } = glassformer.selection;
@@ -293,7 +297,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const box = button.getBoundingClientRect();
     if (!best) return tip({ key: "head_tip_nothing", values }, box.left, box.bottom);
     Object.assign(values, {
-      query: glassformer.queryTokens(kind)[best.row], key: glassformer.keyTokens(kind)[best.column], percent: percent(best.weight, 1),
+      query: glassformer.queryTokens(kind)[best.row], key: glassformer.keyTokens(kind)[best.column], percent: percentWords(best.weight, 1),
     });
     return tip({ key: "head_tip", values }, box.left, box.bottom);
   });
@@ -302,7 +306,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   return {
     draw, layout, follow,
     forget() { pictures.clear(); paint = null; },
-    label: (text) => canvas.setAttribute("aria-label", text),
+    label: (text) => setAttribute(canvas, "aria-label", text),
     element: large,
   };
 }

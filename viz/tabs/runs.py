@@ -40,7 +40,8 @@ def run_facts(language: str, session: Session) -> str:
     n_unknown = trace.src_tokens.count("<unk>")
     if n_unknown:
         facts.append(say(language, "runs.unknown", n=n_unknown))
-    limit = trained_length(session.checkpoint)
+    checkpoint = session.matching_checkpoint
+    limit = trained_length(checkpoint) if checkpoint is not None else None
     n_symbols = sum(token not in ("<eos>", "<pad>") for token in trace.src_tokens)
     if limit and n_symbols > limit:
         facts.append(say(language, "runs.longer_than_trained", limit=limit, n=n_symbols))

@@ -208,3 +208,19 @@ def test_every_string_a_tab_names_exists():
     said = strings("en")
     named = {key for file in (ROOT / "viz" / "tabs").rglob("*.py") for key in named_strings(file)}
     assert {key for key in named if re.fullmatch(r"\w+\.\w+", key)} - set(said) == set()
+
+
+DOCUMENTS = ("README.md", "docs/architecture.md", "docs/terminology.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_and_hook_point_a_document_names_exists(document):
+    """A path is given from the root or from one of the folders whose files a document lists. NAME is a reader's own."""
+    code = re.findall(r"`([^`\n]+)`", (ROOT / document).read_text(encoding="utf-8"))
+    files = {name for text in code for name in re.findall(r"^[\w./-]+\.(?:py|js|md|html|json|txt|toml)$", text)}
+    folders = ("", "transformer", "viz", "checkpoints/copy", "assets/strings/en")
+    missing = {name for name in files if not any((ROOT / folder / name).exists() for folder in folders)}
+    assert {name for name in missing if "NAME" not in name} == set()
+    hooks = {name for text in code for name in re.findall(r"hook_\w+", text)}
+    network = (ROOT / "transformer" / "model.py").read_text(encoding="utf-8")
+    assert {name for name in hooks if f"self.{name}" not in network} == set()

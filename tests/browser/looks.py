@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from playwright.sync_api import Page
 
+from browser.visit import TAB_NAMES, open_tab
 from viz.tabs.language import STRINGS
 
 _SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
@@ -25,6 +27,16 @@ def _look(page: Page, name: str) -> list | None:
 def scroll_through(page: Page) -> None:
     """Look at the page from top to bottom and come back: views are drawn when they come into sight."""
     _look(page, "scrollThrough")
+
+
+def walk(page: Page, settle: Callable[[Page], None]) -> Iterator[str]:
+    """Open one tab after the other, look at it from top to bottom, and hand over its name."""
+    for tab in TAB_NAMES:
+        open_tab(page, tab)
+        settle(page)
+        scroll_through(page)
+        settle(page)
+        yield tab
 
 
 def visible_texts(page: Page) -> list[tuple[str, str, bool]]:

@@ -9,8 +9,7 @@ import pytest
 
 from browser.accessibility import serious_findings
 from browser.conftest import SCREENSHOTS
-from browser.looks import badly_sized, in_the_wrong_language, leaks, scroll_through, too_wide, visible_texts
-from browser.visit import TAB_NAMES, open_tab
+from browser.looks import badly_sized, in_the_wrong_language, leaks, too_wide, visible_texts, walk
 
 WIDTHS = (1440, 1024, 390)
 # axe needs seconds a view; the other language and the middle width have the same elements and colours.
@@ -26,11 +25,7 @@ def test_every_tab_is_whole(open_page, settle, lang, dark, width):
     page = open_page(width=width, lang=lang, dark=dark)
     assert page.evaluate("glassformer.isDark()") is dark
     wrong = []
-    for tab in TAB_NAMES:
-        open_tab(page, tab)
-        settle(page)
-        scroll_through(page)
-        settle(page)
+    for tab in walk(page, settle):
         name = f"{tab}-{lang}-{'dark' if dark else 'light'}-{width}"
         page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
         texts = visible_texts(page)

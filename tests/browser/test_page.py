@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from browser.looks import badly_sized, in_the_wrong_language, leaks, scroll_through, too_wide, visible_texts
+from browser.looks import badly_sized, in_the_wrong_language, leaks, scroll_through, too_wide, visible_texts, walk
 from browser.visit import (
     TAB_NAMES,
     Visit,
@@ -62,11 +62,7 @@ def test_the_language_chosen_on_the_page_rewords_every_tab_and_keeps_text_and_ru
     for name, code in (("中文", "zh"), ("English", "en")):
         choose_language(page, name)
         settle(page)
-        for tab in TAB_NAMES:
-            open_tab(page, tab)
-            settle(page)
-            scroll_through(page)
-            settle(page)
+        for tab in walk(page, settle):
             texts = visible_texts(page)
             found = [*in_the_wrong_language(texts, code, PICKER), *leaks(texts)]
             wrong += [f"{tab} after choosing {name}: {finding}" for finding in found]
@@ -174,11 +170,7 @@ def test_a_tab_hidden_while_the_run_changed_shows_the_new_run_in_full_width(page
     open_tab(page, "decode")
     decode_text(page, "31 30 29 28 27 26 25 24 23 22")
     settle(page)
-    for tab in TAB_NAMES:
-        open_tab(page, tab)
-        settle(page)
-        scroll_through(page)
-        settle(page)
+    for tab in walk(page, settle):
         wrong += [f"{tab}: {finding}" for finding in badly_sized(page) + too_wide(page)]
         page.set_viewport_size({"width": 700, "height": 900})
         settle(page)

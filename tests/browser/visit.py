@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 
 TAB_NAMES = ("decode", "attention", "positions", "masks", "train")
 READY_MS = 60_000  # for machines with more to do than these tests
-QUIET_MS = 300
+QUIET_MS = 200
 
 # Gradio keeps one stream open for as long as the page is; everything else ends when its event has been answered.
 _ENDLESS = re.compile(r"/heartbeat/")

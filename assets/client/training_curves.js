@@ -6,7 +6,7 @@ const figures = Object.fromEntries([...element.querySelectorAll("[data-figure]")
 const panels = [...element.querySelectorAll(".gf-panel")].map((box) => ({
   name: box.dataset.panel, canvas: box.querySelector("canvas"), legend: box.querySelector("figcaption"),
 }));
-const margin = { left: 52, right: 14, top: 10, bottom: 26 };
+const margin = { left: 60, right: 14, top: 10, bottom: 26 };
 const targets = [0.95, 0.99];
 let run = null; // everything known of the run on show
 let pointed = null; // the step under the pointer
@@ -112,8 +112,14 @@ function seriesOf(panel) {
   ];
 }
 
-/* The next round number: 1, 2, 2.5, 5 or 10 times a power of ten. */
+/* The next round number. */
 function round(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((factor) => factor * power).find((candidate) => candidate >= value * 0.999);
+}
+
+/* The next round distance between two marks on an axis of steps. */
+function roundStep(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= value * 0.999);
 }
@@ -123,7 +129,7 @@ function lastStep() {
   const last = run.evaluations[run.evaluations.length - 1];
   const done = Math.max(run.steps.loss.length, last ? last.step : 0, 1);
   if (run.state.code !== "running") return done;
-  const grid = round(Math.max(done, 50) / 4);
+  const grid = roundStep(Math.max(done, 50) / 4);
   return Math.min(run.total, Math.ceil((done * 1.02) / grid) * grid);
 }
 
@@ -135,6 +141,7 @@ function drawPanel({ name, canvas, legend }) {
   const series = seriesOf(name).filter(({ points }) => points.length);
   const inner = { width: width - margin.left - margin.right, height: height - margin.top - margin.bottom };
   const values = series.flatMap(({ points }) => points.map((point) => point[1]));
+  if (!values.length) return drawNothing(context, canvas, legend, name, width, height);
   const highest = name === "right" ? 1 : round(Math.max(...values, 1e-9) * 1.02);
   const steps = lastStep();
   const x = (step) => margin.left + (inner.width * step) / steps;
@@ -155,9 +162,9 @@ function drawPanel({ name, canvas, legend }) {
     context.fillText(name === "right" ? percent(tick, 0) : number(tick), margin.left - 8, y(tick));
   }
   context.textBaseline = "top";
-  const grid = round(steps / Math.max(2, Math.floor(inner.width / 90)));
+  const grid = roundStep(steps / Math.max(2, Math.floor(inner.width / 90)));
   for (let tick = 0; tick <= steps; tick += grid) {
-    context.textAlign = tick === 0 ? "left" : tick > steps - grid / 3 ? "right" : "center";
+    context.textAlign = tick === 0 ? "left" : x(tick) > width - margin.right - 18 ? "right" : "center";
     context.fillText(String(Math.round(tick)), x(tick), height - margin.bottom + 7);
   }
   if (name === "right")
@@ -197,6 +204,19 @@ function drawPanel({ name, canvas, legend }) {
   canvas.dataset.last = steps;
   canvas.setAttribute("aria-label", `${glassformer.t(`train.panel_${name}`)} ${series.map(({ key, points }) => `${glassformer.t(key)}: ${shown(name, points[points.length - 1][1])}`).join("; ")}`);
   fillLegend(legend, name, series);
+}
+
+/* A curve that was not kept of a recorded training, or has no point yet. */
+function drawNothing(context, canvas, legend, name, width, height) {
+  context.fillStyle = glassformer.colour("muted");
+  context.font = `14px ${getComputedStyle(element).getPropertyValue("--gf-font") || "sans-serif"}`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  const words = glassformer.t(run.kind === "shipped" ? "train.not_kept" : "train.not_yet");
+  context.fillText(words, width / 2, height / 2);
+  canvas.dataset.last = 0;
+  canvas.setAttribute("aria-label", `${glassformer.t(`train.panel_${name}`)} ${words}`);
+  fillLegend(legend, name, []);
 }
 
 const shown = (panel, value) => (panel === "right" ? percent(value) : number(value));

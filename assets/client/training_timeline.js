@@ -10,7 +10,7 @@ const colours = { encoder_self: "encoder-self", decoder_self: "decoder-self", cr
 let run = null;
 let at = 0; // the snapshot on show
 let follows = true;
-let chosen = { kind: "cross", layer: 0, head: 0 };
+let chosen = null; // the head drawn large; at first the last cross-attention, where the task shows
 let pointed = null; // row and column of the large map
 let timer = null;
 let shades = null;
@@ -61,7 +61,7 @@ function buildGrid() {
   const version = `${run.id}|${glassformer.language}`;
   if (grid.dataset.version === version) return;
   grid.dataset.version = version;
-  if (!patterns[chosen.kind] || chosen.layer >= patterns[chosen.kind].shape[0] || chosen.head >= patterns[chosen.kind].shape[1])
+  if (!chosen || chosen.layer >= patterns[chosen.kind].shape[0] || chosen.head >= patterns[chosen.kind].shape[1])
     chosen = { kind: "cross", layer: patterns.cross.shape[0] - 1, head: 0 };
   const rows = [];
   for (const kind of kinds)

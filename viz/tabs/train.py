@@ -14,7 +14,7 @@ from transformer.config import POSITIONAL_ENCODINGS
 from transformer.errors import InputError
 from transformer.tasks import TASKS
 from viz.tabs.components import PlotlyChart
-from viz.tabs.language import say_error
+from viz.tabs.language import say, say_error
 from viz.tabs.own_models import build_own_model, wire_own_model
 from viz.tabs.shared import PRIVATE, Shared, status_line
 from viz.tabs.training_settings import NAMES, NORMS, RANGES, default_settings, job_of
@@ -45,13 +45,13 @@ def build_train_tab(shared: Shared) -> None:
     with gr.Row(elem_classes="gf-train"):
         with gr.Column(elem_classes="gf-train-side", scale=0, min_width=320):
             gr.HTML(_heading("setup"), js_on_load="glassformer.translate(element)")
-            settings = _build_settings(shared)
             with gr.Row(elem_classes="gf-train-buttons"):
                 start = shared.texts.add(gr.Button(variant="primary", elem_classes="gf-train-go"), value="train.start")
                 stop = shared.texts.add(
                     gr.Button(variant="stop", interactive=False, elem_classes="gf-train-stop"), value="train.stop"
                 )
             note = gr.HTML("", elem_classes="gf-train-note")
+            settings = _build_settings(shared)
             own = build_own_model(shared)
             with gr.Column(elem_classes="gf-train-check"):
                 gr.HTML(_heading("fit", "h3"), js_on_load="glassformer.translate(element)")
@@ -61,11 +61,12 @@ def build_train_tab(shared: Shared) -> None:
             timeline = TrainingTimeline(shipped_timeline(FIRST_TASK))
             gr.HTML(_heading("charts"), js_on_load="glassformer.translate(element)")
             with gr.Row(elem_classes="gf-train-charts"):
+                worded = [(say("en", f"train.chart_{name}"), name) for name in CHARTS]
                 which = shared.texts.add(
-                    gr.Radio(value="loss", elem_classes="gf-segmented", show_label=False, container=False),
+                    gr.Radio(worded, value="right", elem_classes="gf-segmented", show_label=False, container=False),
                     choices=[(f"train.chart_{name}", name) for name in CHARTS], label="train.which",
                 )
-                log = shared.texts.add(gr.Checkbox(container=False, scale=0, min_width=160), label="train.log")
+                log = shared.texts.add(gr.Checkbox(container=False, elem_classes="gf-train-log"), label="train.log")
             chart = PlotlyChart()
     own_model = gr.State(None)
     _wire_training(shared, trainings, settings, {
@@ -88,9 +89,11 @@ def _build_settings(shared: Shared) -> dict[str, gr.components.Component]:
     """The controls by the names of ``NAMES``: four for everyone, the rest folded away."""
     default, add = default_settings(FIRST_TASK), shared.texts.add
 
-    def radio(name: str, choices: list[tuple[str, object]], info: str | None = None) -> gr.Radio:
-        keys = {"label": f"train.{name}", **({"info": info} if info else {})}
-        return add(gr.Radio(value=default[name], elem_classes="gf-segmented"), choices=choices, **keys)
+    def radio(name: str, choices: list[tuple[str, str]]) -> gr.Radio:
+        # Gradio checks a choice against those it was made with, so they are given here, too.
+        worded = [(say("en", key), value) for key, value in choices]
+        made = gr.Radio(worded, value=default[name], elem_classes="gf-segmented")
+        return add(made, choices=choices, label=f"train.{name}")
 
     def slider(name: str, step: int = 1) -> gr.Slider:
         lowest, highest = RANGES[name]

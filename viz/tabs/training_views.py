@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from transformer.checkpoints import CHECKPOINTS_FOLDER, Checkpoint, shipped_checkpoint, shipped_names
+from transformer.evaluation import write_all
 from transformer.history import Evaluation, History, Sample, StepRecord
 from transformer.tasks import Task
 from transformer.tasks import task as task_named
@@ -57,7 +58,15 @@ class Seen:
 def curves_of(training: Training, since: Seen, until: Seen) -> str:
     """What ``TrainingCurves`` needs to get from ``since`` to ``until``."""
     job, outcome = training.job, training.outcome
-    evaluations = training.history.evaluations[since.evaluations : until.evaluations]
+    # The time a visitor has waited: with all that the page records, unlike the trainer's own seconds.
+    evaluations = [
+        replace(entry, seconds=after)
+        for entry, after in zip(
+            training.history.evaluations[since.evaluations : until.evaluations],
+            training.evaluated_after[since.evaluations : until.evaluations],
+            strict=True,
+        )
+    ]
     if outcome is not None:
         state = {"code": outcome.code, "values": outcome.values}
     else:
@@ -97,15 +106,28 @@ def shipped_history(name: str) -> History | None:
     return History([], evaluations) if evaluations else None
 
 
+def _shipped_samples(checkpoint: Checkpoint) -> tuple[Sample, ...]:
+    """Unseen sequences from short to long, as the shipped model writes them."""
+    of_task = task_named(checkpoint.task)
+    pairs = sorted(of_task.pairs("valid", 40, 0), key=lambda pair: len(pair[0].split()))[7::8]
+    return tuple(
+        Sample(result.source, result.expected, result.written)
+        for result in write_all(checkpoint.model, of_task, pairs)
+    )
+
+
 @cache
 def shipped_curves(name: str) -> str:
     """What ``TrainingCurves`` shows before anything was trained here: the training of a shipped checkpoint."""
     history = shipped_history(name)
     if history is None:
         return ""
-    meta = shipped_checkpoint(name).meta
+    checkpoint = shipped_checkpoint(name)
+    meta, evaluations = checkpoint.meta, history.evaluations
+    if not evaluations[-1].samples:
+        evaluations = [*evaluations[:-1], replace(evaluations[-1], samples=_shipped_samples(checkpoint))]
     return _curves(
-        f"shipped-{name}", "shipped", task_named(name), history.steps, 0, history.evaluations, 0,
+        f"shipped-{name}", "shipped", task_named(name), history.steps, 0, evaluations, 0,
         total=history.evaluations[-1].step, seconds=meta.get("training_seconds"),
         state={"code": "shipped", "values": {"task": name}}, device=str(meta.get("device", "cpu")).upper(), limit=None,
     )

@@ -143,9 +143,9 @@ def _evaluates_quickly(trainer: Trainer) -> bool:
 
 
 def probe_of(pairs: list[Pair]) -> Pair:
-    """The first of the longest pairs that are short enough for small maps."""
+    """The longest pair that is short enough for small maps; among equals the one that repeats itself least."""
     short = [pair for pair in pairs if len(pair[0].split()) <= LONGEST_PROBE] or pairs[:1]
-    return max(short, key=lambda pair: len(pair[0].split()))
+    return max(short, key=lambda pair: (len(pair[0].split()), len(set(pair[0].split()))))
 
 
 def snapshot_of(model: Transformer, of_task: Task, probe: Pair, evaluation: Evaluation, device: str) -> Snapshot:
@@ -211,6 +211,7 @@ class Training:
     def __init__(self, number: int, job: Job, line: Line) -> None:
         self.id, self.job = f"training-{number}", job
         self.history, self.snapshots = History(), []
+        self.evaluated_after: list[float] = []  # seconds since its turn began, one an evaluation
         self.probe: Pair | None = None
         self.outcome: Outcome | None = None
         self.stop_flag = stop_flag()
@@ -258,6 +259,7 @@ class Training:
                     if isinstance(event, StepRecord):
                         self.history.steps.append(event)
                     elif isinstance(event, Evaluation):
+                        self.evaluated_after.append(round(self.seconds, 2))  # first: it must be there for the view
                         self.history.evaluations.append(event)
                     elif isinstance(event, Snapshot):
                         self.snapshots.append(event)

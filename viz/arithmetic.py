@@ -160,10 +160,12 @@ def arithmetic_html(
     code: Mapping[str, CodeLine],
     shapes: Mapping[str, ShapeLine],
     words: Words,
+    note: str = "",
 ) -> str:
     """The derivation as HTML: a question with its answer, then one section a stage, each with its line of code.
 
-    ``hidden_because`` names the reason a hidden key is hidden (``future``, ``padding`` or ``other``);
+    ``hidden_because`` names the reason a hidden key is hidden (``future``, ``padding`` or ``other``); ``note`` is a
+    sentence on the row, put under the question;
     ``words(name, **values)`` gives the text of a name. Labels and words are escaped here.
     Raises ValueError when the labels do not fit the row.
     """
@@ -183,12 +185,12 @@ def arithmetic_html(
         _step(i + 1, stage, cell.stages[stage], bodies[stage], code[stage], shapes[stage], say)
         for i, stage in enumerate(STAGES)
     )
-    asks = say("asks_question", row=query, column=cell.key)
     return (
-        f'<div class="gf-sum-question"><p>{_chip(query_label)}<span>{asks}</span>{_chip(key_labels[cell.key])}</p>'
-        f'<p class="gf-sum-answer"><b data-value="weight">{shown(cell.weight)}</b>'
-        f"<span>{say('answer')}</span></p></div>{steps}"
-        f'<p class="gf-sum-note">{say("rounding", digits=SIGNIFICANT_DIGITS)}</p>'
+        f'<div class="gf-sum-question"><p>{_chip(query_label)}<span>{say("question_query", row=query)}</span>'
+        f'{_chip(key_labels[cell.key])}<span>{say("question_key", column=cell.key)}</span></p>'
+        f'<p class="gf-sum-answer"><span>{say("answer")}</span><b data-value="weight">{shown(cell.weight)}</b></p>'
+        + (f'<p class="gf-sum-context">{escaped(note)}</p>' if note else "")
+        + f'</div>{steps}<p class="gf-sum-note">{say("rounding", digits=SIGNIFICANT_DIGITS)}</p>'
     )
 
 
@@ -298,7 +300,7 @@ def _softmax_step(cell: CellArithmetic, key_labels: Sequence[str], say: Callable
             cells = f"<td>−∞</td><td>{say('masked_cell')}</td><td>0</td><td>0</td>"
         rows.append(f"{name}{cells}<td>{_bar(cell.weights[j], 1.0)}</td></tr>")
     foot = (
-        f'<tfoot><tr><th scope="row" colspan="4">{say("sum")}</th><td data-value="denominator">'
+        f'<tfoot><tr><th scope="row" colspan="3">{say("sum")}</th><td></td><td data-value="denominator">'
         f"{shown(cell.denominator)}</td><td>{shown(round(float(cell.weights.sum()), 12))}</td><td></td></tr></tfoot>"
     )
     return f"<p>{explanation}</p>" + _equation(equation) + _table("row", say("row_table"), head, rows, foot)

@@ -17,7 +17,7 @@ from viz.text import plotly_text
 
 Words = Callable[..., str]
 LONGEST_TICK = 14  # characters of a label on an axis; the rest of a longer one is in the hover text and the table
-SMALLEST_CELL, LARGEST_CELL, MAP_SIZE = 18, 56, 440  # px
+SMALLEST_CELL, LARGEST_CELL, MAP_SIZE = 14, 56, 440  # px
 LONGEST_MAP = 1800  # px; a longer map gets smaller cells and labels only some of them
 LARGEST_WITH_NUMBERS = 12  # tokens a side up to which each cell has its number written in it
 
@@ -130,10 +130,20 @@ def attention_chart(
     return Chart(figure, summary, table)
 
 
-def map_width(n_keys: int) -> dict[str, int]:
-    """Between which widths, in px, a map with so many columns is drawn: below it scrolls, above it stops growing."""
+def map_room(chart: Chart) -> dict:
+    """What the page's chart component needs to know of the room a map takes, in px.
+
+    ``width``: narrower than ``min`` it scrolls, wider than ``max`` it stops growing. ``text_from``: the width from
+    which the numbers fit into their cells.
+    """
+    n_keys = chart.figure.data[0].z.shape[1]
+    written = chart.figure.data[0].text
+    longest = max((len(text) for row in written for text in row), default=0) if written is not None else 0
     smallest = min(SMALLEST_CELL, LONGEST_MAP / n_keys)
-    return {"min": round(max(260, n_keys * smallest + 170)), "max": round(max(420, n_keys * 84 + 170))}
+    return {
+        "width": {"min": round(max(260, n_keys * smallest + 120)), "max": round(max(420, n_keys * 84 + 150))},
+        "text_from": n_keys * (longest * 8 + 4) + 120,
+    }
 
 
 def _check(
@@ -171,7 +181,7 @@ def _map(drawn: np.ndarray, texts: list[list[str]], hover: list[list[str]], stag
         xgap=1 if max(drawn.shape) <= 40 else 0,
         ygap=1 if max(drawn.shape) <= 40 else 0,
         colorbar={
-            "title": {"text": plotly_text(words(f"scale_{stage}")), "side": "right"},
+            "title": {"text": f"{plotly_text(words(f'scale_{stage}'))}<br>&nbsp;", "side": "top"},
             "thickness": 12,
             "outlinewidth": 0,
         },

@@ -7,6 +7,7 @@ let asked = "";
 let html = "";
 let map = null; // what the chart shows, in the server's words
 let timer = 0;
+const WIDE = 28; // from so many columns on, a map gets the whole width and its arithmetic stands below it
 
 /* The selected cell. What is not pinned is found: a row's strongest key, and of all rows the one whose strongest
    key has the least, since there the softmax has something to decide. The first row of the decoder has only one key
@@ -45,6 +46,7 @@ function check() {
   fill(queryPick, glassformer.queryTokens(kind), "attention.pick_row", query);
   fill(keyPick, glassformer.keyTokens(kind), "attention.pick_column", key);
   body.dataset.stage = stage;
+  element.closest(".gf-att-pair").classList.toggle("gf-att-wide", glassformer.keyTokens(kind).length > WIDE);
   const wanted = [glassformer.version(), kind, layer, head, stage, query, key].join("|");
   if (wanted !== asked) {
     asked = wanted;
@@ -75,7 +77,11 @@ for (const name of ["trace", "language"]) glassformer.on(name, element, check);
 glassformer.on("selection", element, ({ changed }) => {
   if (["kind", "layer", "head", "stage", "query", "key"].some((name) => changed.includes(name))) check();
 });
-new ResizeObserver(check).observe(element);
+new ResizeObserver(() => {
+  const width = body.querySelector(".gf-step")?.clientWidth ?? body.clientWidth;
+  body.dataset.room = width < 450 ? "small" : width < 530 ? "medium" : "large";
+  check();
+}).observe(element);
 glassformer.translate(element);
 receive();
 check();

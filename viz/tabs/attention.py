@@ -15,7 +15,7 @@ from transformer.checkpoints import Checkpoint
 from transformer.errors import InputError
 from transformer.tracing import ATTENTION_KINDS, Trace, address, record_values
 from viz.arithmetic import STAGES, ShapeLine, Words, arithmetic_html, cell_arithmetic, shown
-from viz.attention import HeadFacts, attention_chart, head_facts, map_width
+from viz.attention import HeadFacts, attention_chart, head_facts, map_room
 from viz.tabs.attention_code import CODE_LINES
 from viz.tabs.components import ClientView, PlotlyChart
 from viz.tabs.language import say
@@ -148,6 +148,11 @@ def shape_lines(trace: Trace, choice: Choice) -> dict[str, ShapeLine]:
     }
 
 
+def percentage(share: float) -> str:
+    """A share of 1 in percent with one decimal, which reaches 100 only where all of it is meant."""
+    return "> 99.9" if 0.9995 <= share < 1 else f"{share * 100:.1f}"
+
+
 def facts_sentence(facts: HeadFacts | None, kind: str, key_labels: list[str], words: Words) -> str:
     """What the numbers say of a head, in plain words."""
     if facts is None:
@@ -162,7 +167,7 @@ def facts_sentence(facts: HeadFacts | None, kind: str, key_labels: list[str], wo
     else:
         target, share = words("target_column", token=key_labels[facts.column], n=facts.column), facts.column_share
     habit = words("facts_spread") if facts.habit == "spread" else words(
-        "facts_habit", percent=f"{share * 100:.0f}", target=target
+        "facts_habit", percent=percentage(share), target=target
     )
     spread = words(
         "facts_keys",
@@ -187,7 +192,7 @@ def map_json(values: HeadValues, trace: Trace, choice: Choice, words: Words) -> 
     return chart.to_json(
         selects=cell,
         outlines={"x": "focusKey", "y": "focusQuery"},
-        width=map_width(len(key_labels)),
+        **map_room(chart),
         filename=f"attention-{choice.kind}-{choice.layer + 1}-{choice.head + 1}-{choice.stage}",
     )
 
@@ -197,6 +202,13 @@ def hidden_reason(trace: Trace, choice: Choice) -> str:
     if trace.key_tokens(choice.kind)[choice.key] == "<pad>":
         return "padding"
     return "future" if choice.kind == "decoder_self" and choice.key > choice.query else "other"
+
+
+def row_note(trace: Trace, choice: Choice, query_label: str, words: Words) -> str:
+    """What the decoder does in the chosen row: which token it read last and which one it writes from there."""
+    if choice.kind == "encoder_self":
+        return ""
+    return words("row_writes", read=query_label, written=visible(trace.steps[choice.query].token))
 
 
 def derivation(values: HeadValues, trace: Trace, choice: Choice, words: Words) -> tuple[dict[str, str], str, str]:
@@ -219,6 +231,7 @@ def derivation(values: HeadValues, trace: Trace, choice: Choice, words: Words) -
         code=CODE_LINES,
         shapes=shape_lines(trace, choice),
         words=words,
+        note=row_note(trace, choice, query_label, words),
     )
     numbers = {stage: shown(number) for stage, number in cell.stages.items()}
     return numbers, html, words("said", weight=shown(cell.weight), **place)

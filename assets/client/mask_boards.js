@@ -128,6 +128,7 @@ function hatch(context, x, y, size, bits, colour) {
   context.clip();
   context.strokeStyle = colour;
   context.lineWidth = 1;
+  context.globalAlpha *= 0.35;
   context.beginPath();
   for (let offset = -size; offset < size * 2; offset += 6) {
     if (bits & (PADDING | BLIND)) { context.moveTo(x + offset, y + size); context.lineTo(x + offset + size, y); }
@@ -158,15 +159,15 @@ function paintCell(context, board, row, column, x, y, look) {
   if (bits) {
     context.fillStyle = ink.hidden;
     context.fillRect(x, y, inner, inner);
-    hatch(context, x, y, inner, bits, ink.line);
+    hatch(context, x, y, inner, bits, ink.muted);
   }
   if (board.type === "mask") {
     if (!bits) {
-      context.fillStyle = ink.soft;
+      context.fillStyle = ink.attend;
       context.fillRect(x, y, inner, inner);
     }
     text = String(printed(board, row, column));
-    textColour = bits ? ink.muted : ink.accent;
+    textColour = bits ? ink.muted : ink.text;
   } else if (!bits) {
     const weight = weightOf(board, row, column);
     const [r, g, b] = look.scale[Math.round(Math.min(1, weight) * 255)];
@@ -241,7 +242,7 @@ function draw() {
   drawnAt = frame.clientWidth;
   const { colour } = glassformer;
   const ink = { text: colour("text"), muted: colour("muted"), line: colour("line"), hidden: colour("hidden"),
-    soft: colour("accent-soft"), accent: colour("accent"), bad: colour("bad") };
+    attend: colour("sequential-2"), accent: colour("accent"), bad: colour("bad") };
   const look = { ...layout(), ink, scale: glassformer.scale("sequential") };
   for (const board of boards) paint(board, look);
   read();

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import time
 from urllib.parse import urlencode, urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
 
 TAB_NAMES = ("decode", "attention", "positions", "masks", "train")
 READY_MS = 60_000  # for machines with more to do than these tests
-QUIET_MS = 200
+QUIET_ROUNDS = 3
 
 # Gradio keeps one stream open for as long as the page is; everything else ends when its event has been answered.
 _ENDLESS = re.compile(r"/heartbeat/")
 # Gradio's client cuts the stream of answers itself once the last one is in; the browser calls that a failure.
 _CUT_BY_GRADIO = re.compile(r"/gradio_api/queue/data\?")
+# Idle is what the browser says, not what the clock says: a busy machine may take seconds from one event to the next.
+_WAIT_UNTIL_IDLE = """() => new Promise((done) => {
+  requestAnimationFrame(() => requestIdleCallback(() => setTimeout(done, 50), { timeout: 5000 }));
+})"""
 
 
 class Visit:
@@ -42,16 +47,15 @@ class Visit:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until no answer of the server is outstanding, and two more frames are drawn."""
-        waited = quiet = 0
-        while quiet < QUIET_MS:
-            self.page.wait_for_timeout(50)
-            waited += 50
-            quiet = 0 if self._pending else quiet + 50
-            if waited > READY_MS:
+        """Wait until no answer of the server is outstanding and the browser has nothing left to do."""
+        deadline = time.monotonic() + READY_MS / 1000
+        quiet = 0
+        while quiet < QUIET_ROUNDS:
+            self.page.evaluate(_WAIT_UNTIL_IDLE)
+            quiet = 0 if self._pending else quiet + 1
+            if time.monotonic() > deadline:
                 waiting = "\n".join(request.url for request in self._pending)
                 raise AssertionError(f"the page did not settle within {READY_MS} ms; still open:\n{waiting}")
-        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def close(self) -> None:
         """End the visit. What the browser cuts off by closing is no problem of the page."""

@@ -85,7 +85,7 @@ class _InterruptedTraining(Exception):
 def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Evaluation | Snapshot | Outcome]:
     """Train, and yield the probe, then everything that happens as it happens, the ``Outcome`` last.
 
-    ``stop.is_set()`` is asked before every pass through the decoder. Draws no global random number.
+    ``stop.is_set()`` is asked at every layer, forwards and backwards. Draws no global random number.
     """
     of_task = task_named(job.task)
     trainer = Trainer(
@@ -102,7 +102,11 @@ def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Eval
         if must_end():
             raise _InterruptedTraining
 
-    hook = trainer.model.decoder.register_forward_pre_hook(interrupt)
+    hooks = [
+        register(interrupt)
+        for layer in (*trainer.model.encoder.layers, *trainer.model.decoder.layers)
+        for register in (layer.register_forward_pre_hook, layer.register_full_backward_pre_hook)
+    ]
     try:
         for event in trainer.run():
             yield event
@@ -116,7 +120,8 @@ def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Eval
     except TrainingDiverged as error:
         code, values = "diverged", error.values
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
 
     evaluations = trainer.history.evaluations
     if not evaluations:  # stopped before anything was learnt

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -100,7 +101,7 @@ def make_batch(
 
 def _padded(rows: Sequence[tuple[int, ...]], pad_id: int) -> Tensor:
     width = max(map(len, rows))
-    return torch.tensor([row + (pad_id,) * (width - len(row)) for row in rows])
+    return torch.from_numpy(np.array([row + (pad_id,) * (width - len(row)) for row in rows]))
 
 
 def split_of(text: str) -> str:

@@ -15,6 +15,7 @@ const MOVE_TIME = 420; // of which the lines move
 let hovered = NOBODY;
 let speed = 1;
 let timer = null; // set while playing
+let onShow = false; // whether this tab is the one that is looked at
 let movement = null; // the lines on their way: {start, time}
 
 const flow = makeFlow(root, { hover: setHover, pin });
@@ -29,7 +30,7 @@ function current() {
 }
 
 function draw({ move = false } = {}) {
-  if (!glassformer.trace || !root.offsetParent) return;
+  if (!glassformer.trace || !onShow) return;
   const { selection, pattern, focus } = current();
   flow.mark(selection, focus, pattern);
   maps.draw(selection, focus);
@@ -129,7 +130,7 @@ function pause() {
 }
 
 function tick() {
-  if (!root.offsetParent) return pause();
+  if (!onShow) return pause();
   const { step } = glassformer.selection;
   if (step >= glassformer.trace.steps.length) return pause();
   goTo(step + 1);
@@ -156,7 +157,7 @@ const ACTS = {
 /* Keys move the stage only when it, or nothing, has the focus: never from a field, a tab or another view. */
 function onKey(event) {
   if (!root.isConnected) return document.removeEventListener("keydown", onKey);
-  if (!root.offsetParent || !glassformer.trace || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (!onShow || !glassformer.trace || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   const { target } = event;
   const isOurs = root.contains(target);
   if (!isOurs && target !== document.body && target !== document.documentElement) return undefined;
@@ -190,14 +191,14 @@ function rebuild() {
   pause();
   maps.forget();
   flow.build(glassformer.trace);
-  flow.layout();
+  onShow = flow.layout();
   draw();
   maps.follow(current().focus);
   announce(glassformer.selection);
 }
 glassformer.on("trace", element, rebuild);
 glassformer.on("selection", element, ({ changed }) => {
-  if (!root.offsetParent) return;
+  if (!onShow) return;
   if (changed.includes("kind")) hovered = NOBODY;
   draw({ move: timer !== null || changed.includes("head") || changed.includes("layer") });
   if (changed.includes("step") || changed.includes("query")) maps.follow(current().focus);
@@ -206,8 +207,8 @@ glassformer.on("selection", element, ({ changed }) => {
 glassformer.on("language", element, () => { draw(); if (glassformer.trace) announce(glassformer.selection); });
 glassformer.on("theme", element, () => { maps.forget(); flow.forget(); draw(); });
 new ResizeObserver(() => {
-  if (!root.offsetParent) return;
-  flow.layout();
+  onShow = flow.layout();
+  if (!onShow) return;
   maps.layout();
   draw();
 }).observe(flow.element);

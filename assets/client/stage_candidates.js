@@ -34,11 +34,11 @@ function makeCandidates(root) {
       const [label, probability] = shown[i];
       const isWritten = label === written.token.label;
       row.classList.toggle("gf-stage-is-written", isWritten);
-      token.textContent = token.title = label;
-      bar.style.width = `${(100 * probability).toFixed(2)}%`;
-      number.textContent = percent(probability, 1);
-      if (isWritten) row.setAttribute("aria-current", "true");
-      else row.removeAttribute("aria-current");
+      setText(token, label);
+      token.title = label;
+      bar.style.transform = `scaleX(${probability.toFixed(4)})`;
+      setText(number, percent(probability, 1));
+      setAttribute(row, "aria-current", isWritten);
     });
     const others = 1 - shown.reduce((sum, [, probability]) => sum + probability, 0);
     rest.textContent = written

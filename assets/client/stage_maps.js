@@ -1,5 +1,7 @@
 /* The strip of all heads as small maps, and the chosen head large with its tokens on both axes.
-   Every map is painted once, a pixel a cell, and only the state of its rows is laid over it while scrubbing. */
+   Every map is painted once, a pixel a cell, and only the state of its rows is laid over it while scrubbing.
+   The small maps share one canvas that lies over their buttons: a browser handles one large canvas with ease, a
+   hundred small ones not at all. */
 
 // Pixels. A browser draws nothing at all on a canvas that is larger than it likes.
 const CELL = { smallest: 20, widest: 76, highest: 44, writesFrom: 38, canvas: 8000 };
@@ -7,12 +9,17 @@ const CELL = { smallest: 20, widest: 76, highest: 44, writesFrom: 38, canvas: 80
 function makeMaps(root, { hover, pin, choose, tip }) {
   const strip = root.querySelector(".gf-stage-strip");
   const large = root.querySelector(".gf-stage-large");
+  const stripCanvas = document.createElement("canvas");
+  stripCanvas.setAttribute("aria-hidden", "true"); // the buttons beneath it say what is on it
   const canvas = large.querySelector("canvas");
   const axes = { rows: root.querySelector(".gf-stage-rows"), columns: root.querySelector(".gf-stage-columns") };
   const pictures = new Map(); // "kind/layer/head" -> {bitmap, blank: rows that see nothing}
-  let buttons = []; // [layer][head] -> {button, canvas, context, width, height}
+  let buttons = []; // [layer][head] -> {button, frame, x, y}: the place of its map on the strip's canvas
+  let small = { context: null, width: 0, height: 0 }; // the strip's canvas, and the size of one map on it
   let built = "";
   let cell = { width: 30, height: 30 };
+  let scrolled = 0; // how far the large map is scrolled, and how much of its height shows: asking for them is slow
+  let opening = 0;
   let context = null;
   let paint = null; // colours of the theme in force
 
@@ -68,14 +75,14 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     target.restore();
   }
 
-  /* A picture with the state of its rows: what has not asked yet is dimmed, the row and column in question outlined. */
+  /* A picture with the state of its rows: what has not asked yet is dimmed, the row and column in question outlined.
+     Drawn at the target's origin. */
   function drawMap(target, made, width, height, kind, focus, isLarge) {
     const { rows, columns } = made.pattern;
     const row = height / rows;
     const column = width / columns;
     const colour = paint[KIND_COLOUR[kind]];
     target.imageSmoothingEnabled = false;
-    target.clearRect(0, 0, width, height);
     target.drawImage(made.bitmap, 0, 0, width, height);
     for (const blank of made.blank) hatch(target, 0, blank * row, width, row);
     if (isLarge) drawGrid(target, made, row, column, width, height, focus);
@@ -117,37 +124,35 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   /* The frame of both: buttons for a run and a kind, labels along the axes. */
   function build(kind) {
     const { trace } = glassformer;
-    const [layers, heads, rows, columns] = trace.patterns[kind].shape;
+    const [layers, heads] = trace.patterns[kind].shape;
     const name = [trace.id, kind, glassformer.language].join("|");
     if (name === built) return;
     built = name;
-    strip.replaceChildren();
+    strip.replaceChildren(stripCanvas);
     buttons = Array.from({ length: layers }, (_, layer) => {
       const line = document.createElement("div");
       line.className = "gf-stage-layer";
       strip.append(line);
-      return Array.from({ length: heads }, (_, head) => makeHead(line, layer, head, rows, columns));
+      return Array.from({ length: heads }, (_, head) => makeHead(line, layer, head));
     });
     fillAxis(axes.rows, glassformer.queryTokens(kind), "query");
     fillAxis(axes.columns, glassformer.keyTokens(kind), "key");
     layout();
   }
 
-  function makeHead(line, layer, head, rows, columns) {
+  function makeHead(line, layer, head) {
     const button = document.createElement("button");
     Object.assign(button, { type: "button", className: "gf-stage-head" });
     button.setAttribute("role", "radio");
     Object.assign(button.dataset, { layer, head });
     button.setAttribute("aria-label", glassformer.t("decode.head_label", { layer: layer + 1, head: head + 1 }));
-    const picture_ = document.createElement("canvas");
-    const heads = glassformer.trace.patterns[glassformer.selection.kind].shape[1];
-    const width = Math.max(60, Math.min(104, Math.floor(strip.clientWidth / heads) - 20));
-    const height = Math.round(Math.min(1.15 * width, Math.max(40, (width * rows) / columns)));
+    const frame = document.createElement("span");
+    frame.className = "gf-stage-frame";
     const name = document.createElement("span");
     name.textContent = `L${layer + 1} H${head + 1}`;
-    button.append(picture_, name);
+    button.append(frame, name);
     line.append(button);
-    return { button, context: glassformer.fitCanvas(picture_, width, height), width, height };
+    return { button, frame, x: 0, y: 0 };
   }
 
   function fillAxis(axis, tokens, part) {
@@ -163,11 +168,26 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     }));
   }
 
+  function layoutStrip(heads, rows, columns) {
+    const width = Math.max(60, Math.min(104, Math.floor(strip.clientWidth / heads) - 20));
+    const height = Math.round(Math.min(1.15 * width, Math.max(40, (width * rows) / columns)));
+    strip.style.setProperty("--map-width", `${width}px`);
+    strip.style.setProperty("--map-height", `${height}px`);
+    const box = strip.getBoundingClientRect();
+    small = { width, height, context: glassformer.fitCanvas(stripCanvas, box.width, box.height) };
+    for (const place of buttons.flat()) {
+      const frame = place.frame.getBoundingClientRect();
+      place.x = frame.left - box.left;
+      place.y = frame.top - box.top;
+    }
+  }
+
   /* Cells as large as the room allows, never too small to read: beyond that the map scrolls, its labels stay. */
   function layout() {
     if (!glassformer.trace || !large.clientWidth) return;
     const { kind } = glassformer.selection;
-    const [, , rows, columns] = glassformer.trace.patterns[kind].shape;
+    const [, heads, rows, columns] = glassformer.trace.patterns[kind].shape;
+    layoutStrip(heads, rows, columns);
     const room = large.clientWidth - axes.rows.offsetWidth - 2;
     const largest = Math.max(1, Math.floor(CELL.canvas / Math.max(rows, columns)));
     const width = Math.min(largest, Math.max(CELL.smallest, Math.min(CELL.widest, Math.floor(room / columns))));
@@ -179,21 +199,34 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const tooWide = labels.filter((label) => label.scrollWidth > label.clientWidth);
     for (const label of tooWide) label.classList.add("gf-stage-upright");
     context = glassformer.fitCanvas(canvas, columns * cell.width, rows * cell.height);
+    opening = large.clientHeight - axes.columns.offsetHeight;
+    scrolled = large.scrollTop;
+  }
+
+  function drawStrip({ kind, layer: chosenLayer, head: chosenHead }, focus) {
+    const { context: target, width, height } = small;
+    buttons.forEach((line, layer) => line.forEach(({ button, x, y }, head) => {
+      const chosen = layer === chosenLayer && head === chosenHead;
+      setAttribute(button, "aria-checked", chosen);
+      setAttribute(button, "tabindex", chosen ? 0 : -1);
+      if (!target) return;
+      target.save();
+      target.translate(x, y);
+      target.clearRect(0, 0, width, height);
+      drawMap(target, picture(kind, layer, head), width, height, kind, focus, false);
+      target.restore();
+    }));
   }
 
   function draw(selection, focus) {
     colours();
     build(selection.kind);
     const { kind } = selection;
-    buttons.forEach((line, layer) => line.forEach(({ button, context: small, width, height }, head) => {
-      const chosen = layer === selection.layer && head === selection.head;
-      setAttribute(button, "aria-checked", chosen);
-      setAttribute(button, "tabindex", chosen ? 0 : -1);
-      drawMap(small, picture(kind, layer, head), width, height, kind, focus, false);
-    }));
+    drawStrip(selection, focus);
     if (!context) return;
     const made = picture(kind, selection.layer, selection.head);
     const { rows, columns } = made.pattern;
+    context.clearRect(0, 0, columns * cell.width, rows * cell.height);
     drawMap(context, made, columns * cell.width, rows * cell.height, kind, focus, true);
     for (const label of axes.rows.children) {
       const index = Number(label.dataset.query);
@@ -211,10 +244,10 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const row = focus.query ?? focus.current;
     if (row === null) return;
     const top = row * cell.height;
-    const { scrollTop } = large;
-    const shownHeight = large.clientHeight - axes.columns.offsetHeight;
-    if (top < scrollTop || top + cell.height > scrollTop + shownHeight) large.scrollTop = top - 0.7 * shownHeight;
+    if (top >= scrolled && top + cell.height <= scrolled + opening) return;
+    large.scrollTop = scrolled = Math.max(0, top - 0.7 * opening);
   }
+  large.addEventListener("scroll", () => { scrolled = large.scrollTop; }, { passive: true });
 
   function cellAt(event) {
     const { target } = event;

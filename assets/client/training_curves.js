@@ -316,8 +316,10 @@ function drawSamples() {
     const mark = document.createElement("span");
     mark.className = isRight ? "gf-mark gf-mark-right" : "gf-mark gf-mark-wrong";
     mark.textContent = glassformer.t(isRight ? "train.right" : "train.wrong");
-    const cell = row.insertCell();
-    cell.append(written, mark);
+    row.insertCell().append(written, mark);
+    ["source", "expected", "written"].forEach((key, i) => {
+      row.cells[i].dataset.word = glassformer.t(`train.samples_${key}`); // stands before the cell on a phone
+    });
   }
   box.replaceChildren(table);
 }

@@ -9,6 +9,9 @@ from transformer.tracing import Trace, trace_text
 from viz.payload import token_chips, trace_payload
 from viz.tabs.language import say
 from viz.tabs.session import Session
+from viz.tabs.zero_gpu import on_gpu
+
+trace_on_gpu = on_gpu(trace_text)
 
 
 def payload_of(trace: Trace) -> str:
@@ -51,7 +54,8 @@ def run_facts(language: str, session: Session) -> str:
 def run_text(session: Session, text: str, device: str) -> Session:
     """The session with ``text`` decoded by its model on ``device``. Raises InputError for what cannot be read."""
     text = text if isinstance(text, str) else ""  # a program may send anything in its place
-    return session.with_trace(trace_text(session.checkpoint, text, device=checked_device(device)))
+    trace = (trace_text if device == "cpu" else trace_on_gpu)(session.checkpoint, text, device=checked_device(device))
+    return session.with_trace(trace)
 
 
 def example_texts(task_name: str) -> list[str]:

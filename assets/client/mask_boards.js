@@ -36,9 +36,12 @@ function place(label, index) {
   return label ? `${index} ${label.label}` : t("masks.every_query");
 }
 
-function title(board) {
-  const where = board.kind ? t("masks.where", { layer: board.layer + 1, head: board.head + 1 }) : "";
-  return t(`masks.board_${board.name}`) + where;
+const title = (board) => t(`masks.board_${board.name}`);
+
+/* The line below a board's title: the shape of its tensor, or which head's weights it shows. */
+function subtitle(board) {
+  if (board.kind) return t("masks.where", { layer: board.layer + 1, head: board.head + 1 });
+  return `[${board.axes.join(", ")}] = [${board.shape.join(", ")}]`;
 }
 
 /* What was measured under a board of weights, in a sentence. */
@@ -51,12 +54,6 @@ function fact(board) {
   if (board.columns.some((chip) => chip.pad)) parts.push(t("masks.fact_padding", { share: percent(board.on_padding) }));
   if (board.on_future !== undefined) parts.push(t("masks.fact_future", { share: percent(board.on_future) }));
   return parts.length ? parts.join(t("masks.semicolon")) : t("masks.fact_no_padding");
-}
-
-function shapeLine(board) {
-  const made = node("code", "gf-shape");
-  made.textContent = `[${board.axes.join(", ")}] = [${board.shape.join(", ")}]`;
-  return made;
 }
 
 function codeLine(board) {
@@ -74,8 +71,7 @@ function build() {
     const canvas = node("canvas", "gf-board-canvas");
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
-    const head = node("div", "gf-board-head", node("strong", "", ""));
-    if (board.shape) head.append(shapeLine(board));
+    const head = node("div", "gf-board-head", node("strong", ""), node("span", "gf-shape"));
     const notes = node("div", "gf-board-notes", node("p", "gf-board-fact"), codeLine(board));
     const box = node("div", "gf-board", head, node("div", "gf-board-body", node("div", "gf-board-scroll", canvas), notes));
     box.dataset.board = board.name;
@@ -92,12 +88,13 @@ function build() {
 function word() {
   boards.forEach((board) => {
     board.box.querySelector("strong").textContent = title(board);
+    board.box.querySelector(".gf-shape").textContent = subtitle(board);
     const sentence = fact(board);
     const line = board.box.querySelector(".gf-board-fact");
     line.textContent = sentence;
     const leaks = board.type === "weights" && ((board.on_padding || 0) > 0 || (board.on_future || 0) > 0);
     line.classList.toggle("gf-leak", leaks);
-    board.canvas.setAttribute("aria-label", `${title(board)}. ${sentence} ${t("masks.axes")}`);
+    board.canvas.setAttribute("aria-label", `${title(board)}, ${subtitle(board)}. ${sentence} ${t("masks.axes")}`);
   });
 }
 
@@ -306,7 +303,7 @@ function fillTables() {
   if (!boards.length || !details.open) return;
   const tables = boards.map((board) => {
     const table = document.createElement("table");
-    table.createCaption().textContent = title(board);
+    table.createCaption().textContent = `${title(board)}, ${subtitle(board)}`;
     const heads = [t("masks.table_corner"), ...board.columns.map((chip) => chip.label)];
     const head = table.insertRow();
     for (const text of heads) {

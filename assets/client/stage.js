@@ -182,7 +182,11 @@ root.addEventListener("click", (event) => {
   if (chosenSpeed) { speed = Number(chosenSpeed); drawBar(glassformer.selection); }
   if (kind) glassformer.select({ kind });
 });
-slider.addEventListener("input", () => { pause(); goTo(Number(slider.value)); });
+slider.addEventListener("input", () => {
+  const step = Number(slider.value); // before pause, which puts the slider where the run is
+  pause();
+  goTo(step);
+});
 
 /* The run, the selection, the words, the theme, the room there is */
 function rebuild() {

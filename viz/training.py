@@ -146,6 +146,7 @@ def training_chart(
             **({"range": [-0.02, 1.04], "tickformat": ".0%"} if which == "right" else {}),
         },
         hovermode="x unified",
+        legend={"y": 1.02, "yanchor": "bottom"},
         height=380,
         margin={"t": 36, "b": 52, "l": 68, "r": 16},
     )

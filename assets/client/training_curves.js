@@ -12,6 +12,8 @@ let run = null; // everything known of the run on show
 let pointed = null; // the step under the pointer
 let painting = false;
 
+let palette = {}; // asked for once a theme: each question makes the browser work out its styles anew
+const colour = (name) => (palette[name] ??= glassformer.colour(name));
 const percent = (share, digits = 1) => `${(share * 100).toFixed(digits)} %`;
 const seconds = (value) => glassformer.t("train.n_seconds", { n: value < 100 ? value.toFixed(1) : Math.round(value) });
 const number = (value) => (value === 0 ? "0" : Math.abs(value) >= 100 || Math.abs(value) < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
@@ -26,7 +28,8 @@ function merge(list, first, points) {
 function receive() {
   if (!props.value) return;
   const delta = JSON.parse(props.value);
-  if (!run || run.id !== delta.run)
+  const isAnother = run && run.id !== delta.run;
+  if (!run || isAnother)
     run = { id: delta.run, steps: { loss: [], token_accuracy: [], learning_rate: [] }, evaluations: [], samples: null, finished: false };
   const complete = [
     ...Object.entries(run.steps).map(([name, list]) => merge(list, delta.first_step, delta.steps[name])),
@@ -41,6 +44,9 @@ function receive() {
   }
   run.asked = false;
   schedule();
+  // On a phone the button stands a screen above the curves: bring what it started into view.
+  if (isAnother && run.kind !== "shipped" && element.getBoundingClientRect().top > window.innerHeight - 80)
+    element.scrollIntoView({ behavior: "smooth", block: "start" });
   const isOver = !["running", "waiting", "shipped"].includes(run.state.code);
   if (isOver && !run.finished) {
     run.finished = true;
@@ -153,12 +159,12 @@ function drawPanel({ name, canvas, legend }) {
   context.textAlign = "right";
   const ticks = name === "right" ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1].map((share) => share * highest);
   for (const tick of ticks) {
-    context.strokeStyle = glassformer.colour("line");
+    context.strokeStyle = colour("line");
     context.beginPath();
     context.moveTo(margin.left, Math.round(y(tick)) + 0.5);
     context.lineTo(width - margin.right, Math.round(y(tick)) + 0.5);
     context.stroke();
-    context.fillStyle = glassformer.colour("muted");
+    context.fillStyle = colour("muted");
     context.fillText(name === "right" ? percent(tick, 0) : number(tick), margin.left - 8, y(tick));
   }
   context.textBaseline = "top";
@@ -169,7 +175,7 @@ function drawPanel({ name, canvas, legend }) {
   }
   if (name === "right")
     for (const target of targets) {
-      context.strokeStyle = glassformer.colour("good");
+      context.strokeStyle = colour("good");
       context.setLineDash([5, 4]);
       context.beginPath();
       context.moveTo(margin.left, y(target));
@@ -177,8 +183,8 @@ function drawPanel({ name, canvas, legend }) {
       context.stroke();
       context.setLineDash([]);
     }
-  for (const { points, colour, width: stroke, faint, dots } of series) {
-    context.strokeStyle = context.fillStyle = glassformer.colour(colour);
+  for (const { points, colour: name, width: stroke, faint, dots } of series) {
+    context.strokeStyle = context.fillStyle = colour(name);
     context.globalAlpha = faint ? 0.55 : 1;
     context.lineWidth = stroke;
     context.lineJoin = "round";
@@ -194,7 +200,7 @@ function drawPanel({ name, canvas, legend }) {
     }
   }
   if (pointed !== null && pointed <= steps) {
-    context.strokeStyle = glassformer.colour("text");
+    context.strokeStyle = colour("text");
     context.lineWidth = 1;
     context.beginPath();
     context.moveTo(x(pointed), margin.top);
@@ -208,7 +214,7 @@ function drawPanel({ name, canvas, legend }) {
 
 /* A curve that was not kept of a recorded training, or has no point yet. */
 function drawNothing(context, canvas, legend, name, width, height) {
-  context.fillStyle = glassformer.colour("muted");
+  context.fillStyle = colour("muted");
   context.font = `14px ${getComputedStyle(element).getPropertyValue("--gf-font") || "sans-serif"}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
@@ -356,7 +362,10 @@ for (const { canvas } of panels) {
 }
 watch("value", receive);
 glassformer.on("language", element, schedule);
-glassformer.on("theme", element, schedule);
+glassformer.on("theme", element, () => {
+  palette = {};
+  schedule();
+});
 new ResizeObserver(schedule).observe(element);
 glassformer.translate(element);
 receive();

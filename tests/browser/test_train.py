@@ -128,10 +128,10 @@ def test_heads_that_cannot_share_the_width_are_refused_and_the_view_stays(page, 
 
 
 def test_stop_ends_a_training_and_says_what_was_kept(page):
-    begin(page, steps=3000)
+    begin(page, steps=3000, d_model=8)
     wait_for_state(page, "running")
     page.wait_for_function("parseInt(document.querySelector('[data-figure=step]').textContent) > 3")
-    page.locator(".gf-train-stop").click()
+    page.locator(".gf-train-stop").click(force=True)  # at once: the page keeps moving while it is drawn to
     asked = time.monotonic()
     wait_for_state(page, "stopped")
     assert time.monotonic() - asked < STOP_SECONDS + ANSWER_SECONDS

@@ -1,12 +1,15 @@
 /* Chooses a cell, asks for what the tab shows of it, and shows its derivation. Event: "choose".
-   Nothing is asked while the tab is hidden; when it comes on show it asks for what is selected by then. */
+   Nothing is asked while the tab is hidden; when it comes on show it asks for what is selected by then.
+   One question at a time: what was selected while an answer is awaited is asked when it has come. */
 const body = element.querySelector(".gf-sum-body");
 const said = element.querySelector(".gf-sum-said");
 const [queryPick, keyPick] = element.querySelectorAll("select");
-let asked = "";
+let wanted = null; // what is selected: {name, choice}
+let asked = ""; // the name of what was asked for last
 let html = "";
 let map = null; // what the chart shows, in the server's words
-let timer = 0;
+let timer = 0; // a question about to be asked
+let waiting = 0; // an answer is awaited, though not for ever
 const WIDE = 28; // from so many columns on, a map gets the whole width and its arithmetic stands below it
 
 /* The selected cell. What is not pinned is found: a row's strongest key, and of all rows the one whose strongest
@@ -38,6 +41,26 @@ function fill(select, tokens, key, chosen) {
   select.value = String(chosen);
 }
 
+function askSoon() {
+  clearTimeout(timer);
+  if (wanted && wanted.name !== asked) timer = setTimeout(ask, 40);
+}
+
+function ask() {
+  if (!element.offsetParent) return; // gone from show meanwhile; check() asks when it is back
+  asked = wanted.name;
+  clearTimeout(waiting);
+  waiting = setTimeout(goOn, 10000);
+  trigger("choose", { ...wanted.choice, map });
+  map = null; // until the answer is here, nobody knows what the chart will show
+}
+
+function goOn() {
+  clearTimeout(waiting);
+  waiting = 0;
+  askSoon();
+}
+
 function check() {
   if (!glassformer.trace || !element.offsetParent) return;
   const { kind, layer, head } = glassformer.selection;
@@ -47,16 +70,9 @@ function check() {
   fill(keyPick, glassformer.keyTokens(kind), "attention.pick_column", key);
   body.dataset.stage = stage;
   element.closest(".gf-att-pair").classList.toggle("gf-att-wide", glassformer.keyTokens(kind).length > WIDE);
-  const wanted = [glassformer.version(), kind, layer, head, stage, query, key].join("|");
-  if (wanted !== asked) {
-    asked = wanted;
-    clearTimeout(timer);
-    const choice = { id: glassformer.trace.id, kind, layer, head, stage, query, key };
-    timer = setTimeout(() => {
-      trigger("choose", { ...choice, map });
-      map = null; // an answer is on its way: until it is here, nobody knows what the chart will show
-    }, 40);
-  }
+  const name = [glassformer.version(), kind, layer, head, stage, query, key].join("|");
+  wanted = { name, choice: { id: glassformer.trace.id, kind, layer, head, stage, query, key } };
+  if (!waiting) askSoon();
   // Last, since it calls every listener, this one too: the chart outlines the cell.
   glassformer.select({ focusQuery: query, focusKey: key });
 }
@@ -68,12 +84,17 @@ function receive() {
   said.textContent = answer.said;
   if (answer.html !== html) body.innerHTML = answer.html; // made and escaped by viz/arithmetic.py
   html = answer.html;
+  goOn();
 }
 
 queryPick.addEventListener("change", () => glassformer.select({ query: Number(queryPick.value), key: Number(keyPick.value) }));
 keyPick.addEventListener("change", () => glassformer.select({ query: Number(queryPick.value), key: Number(keyPick.value) }));
 watch("value", receive);
-for (const name of ["trace", "language"]) glassformer.on(name, element, check);
+glassformer.on("language", element, check);
+glassformer.on("trace", element, () => {
+  goOn(); // a question on the run before gets no answer any more
+  check();
+});
 glassformer.on("selection", element, ({ changed }) => {
   if (["kind", "layer", "head", "stage", "query", "key"].some((name) => changed.includes(name))) check();
 });

@@ -20,7 +20,7 @@ from viz.tabs.attention_code import CODE_LINES
 from viz.tabs.components import ClientView, PlotlyChart
 from viz.tabs.language import say
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared, or_problem
+from viz.tabs.shared import INFER, Shared, or_problem, sent
 from viz.text import escaped, token_labels, visible
 
 STAGE_HOOKS = {
@@ -29,7 +29,8 @@ STAGE_HOOKS = {
     "masked": "hook_attn_scores",
     "softmax": "hook_pattern",
 }
-QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
+# "multiple": an event that Gradio defers ("always_last") comes without its data. The script waits for each answer.
+QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 
 
 class AttentionHeads(ClientView):
@@ -255,23 +256,21 @@ def build_attention_tab(shared: Shared) -> None:
     @or_problem(len(outputs))
     def show(session: Session, language: str, event: gr.EventData) -> tuple:
         trace = session.trace
-        if event.id != trace.id:  # the browser shows another run by now and will ask again
+        asked = {name: sent(event, name) for name in ("kind", "layer", "head", "stage", "query", "key")}
+        if sent(event, "id") != trace.id:  # the browser shows another run by now and will ask again
             return tuple(gr.skip() for _ in outputs)
-        choice = checked_choice(
-            trace, kind=event.kind, layer=event.layer, head=event.head, stage=event.stage, query=event.query,
-            key=event.key,
-        )
+        choice = checked_choice(trace, **asked)
         checkpoint = session.matching_checkpoint
         if checkpoint is None:
             choice = Choice(choice.kind, choice.layer, choice.head, "softmax", choice.query, choice.key)
         words = words_in(language)
         values = head_values(checkpoint, trace, choice)
         numbers, html, said = derivation(values, trace, choice, words)
-        map_name = "|".join(map(str, (trace.id, language, choice.kind, choice.layer, choice.head, event.stage)))
+        map_name = "|".join(map(str, (trace.id, language, choice.kind, choice.layer, choice.head, choice.stage)))
         has_model = checkpoint is not None
         d_head = trace.config["d_model"] // trace.config["n_heads"]
         return (
-            gr.skip() if event.map == map_name else map_json(values, trace, choice, words),
+            gr.skip() if sent(event, "map") == map_name else map_json(values, trace, choice, words),
             json.dumps({"numbers": numbers, "d_head": d_head, "model": has_model}),
             json.dumps({"map": map_name, "html": html, "said": said}, ensure_ascii=False),
             gr.skip(),

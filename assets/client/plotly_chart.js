@@ -46,6 +46,14 @@ function shapes() {
   return [...own, ...lines.map((line) => ({ ...box, line }))];
 }
 
+/* The figure with its colours by name, "var(--gf-accent)" and so on, replaced by those of the theme in force. */
+function coloured(figure) {
+  return JSON.parse(JSON.stringify(figure), (key, value) => {
+    const name = /color$/.test(key) && typeof value === "string" && value.match(/^var\(--gf-([\w-]+)\)$/);
+    return name ? glassformer.colour(name[1]) : value;
+  });
+}
+
 async function draw() {
   if (!chart || !plot.offsetParent) return;
   const Plotly = await plotly();

@@ -2,13 +2,11 @@
 
 Use ``open_page(width=, lang=, dark=, query=)`` for a page that is ready to look at, ``page`` for the plain one,
 ``settle(page)`` after an action that asks the server, and ``open_tab(page, name)`` from ``browser.visit``.
-Set ``GLASSFORMER_CHROMIUM`` to the browser's path where none is found.
+The browser is the one ``tests/find_chromium.py`` sees to; Playwright's own where there is no other.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from browser.server import REPOSITORY, Server
 from browser.visit import Visit
+from find_chromium import system_chromium
 
 SCREENSHOTS = REPOSITORY / "tests" / "screenshots"
 BROWSER_ARGUMENTS = [
@@ -30,13 +29,6 @@ BROWSER_ARGUMENTS = [
     # Nothing but this machine can be reached, so a page that needs anything else cannot work in these tests.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
-
-
-def chromium_path() -> str | None:
-    """The browser to drive; None stands for Playwright's own."""
-    asked = os.environ.get("GLASSFORMER_CHROMIUM")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return asked or next((path for path in map(shutil.which, names) if path), None)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +47,7 @@ def server_url(shared_server: Server) -> str:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=BROWSER_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=system_chromium(), args=BROWSER_ARGUMENTS)
         yield browser
         browser.close()
 

@@ -83,7 +83,7 @@ class Server:
         raise AssertionError(f"the server did not answer within {START_SECONDS} s:\n{self.log()}")
 
     def stop(self) -> None:
-        """End it by SIGTERM. Raises AssertionError unless it ends by that, in time and without a traceback."""
+        """End it by SIGTERM. Raises AssertionError unless it ends by that, in time and with no traceback since ``new_log``."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -94,4 +94,5 @@ class Server:
             raise AssertionError(f"the server did not end within {STOP_SECONDS} s of SIGTERM:\n{self.log()}") from None
         # 0: a handler ended it; -15: the signal itself did.
         assert code in (0, -signal.SIGTERM), f"the server ended with {code}:\n{self.log()}"
-        assert "Traceback" not in self.log(), self.log()
+        log = self.new_log()
+        assert "Traceback" not in log, log

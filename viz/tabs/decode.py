@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import gradio as gr
-
+from viz.tabs.components import ClientView
 from viz.tabs.shared import Shared
+
+
+class Stage(ClientView):
+    """The run on display, step by step: tokens, lines of attention, candidates, every head.
+
+    Drawn from ``glassformer.trace`` and ``glassformer.selection`` alone; it needs no value and asks for nothing.
+    """
+
+    script = "stage"
+    script_parts = ("stage_model", "stage_flow", "stage_candidates", "stage_maps")
 
 
 def build_decode_tab(shared: Shared) -> None:
     """Lay the tab out."""
-    gr.HTML("<p>stage</p>")
+    Stage(elem_classes="gf-stage-box")

@@ -15,7 +15,7 @@ from viz.tabs.positions import build_positions_tab
 from viz.tabs.public_interface import build_public_interface
 from viz.tabs.runs import example_texts, payload_of, run_facts, run_text
 from viz.tabs.session import Session, first_session
-from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, status_line
+from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, sent, status_line
 from viz.tabs.text_input import build_text_input
 from viz.tabs.train import build_train_tab
 
@@ -30,6 +30,7 @@ def build_page() -> gr.Blocks:
     first = first_session()
     texts = Texts()
     with gr.Blocks(title="Glassformer", analytics_enabled=False, fill_width=True) as page:
+        build_public_interface(INFER["concurrency_id"])  # first, so that no handler of the page takes its names
         session = gr.State(first)
         device = gr.State("cpu")
         channel = TraceChannel(payload_of(first.trace), elem_classes="gf-channel")
@@ -54,7 +55,6 @@ def build_page() -> gr.Blocks:
         _wire_text_input(shared, text_input["run"])
         _wire_header(shared, header)
         _wire_arrival(page, shared)
-        build_public_interface(INFER["concurrency_id"])
     return page
 
 
@@ -108,7 +108,7 @@ def _wire_header(shared: Shared, header: dict) -> None:
 
     @or_problem(5)
     def use_device(session: Session, language: str, event: gr.EventData) -> tuple:
-        session = run_text(session, session.trace.text, event.device)
+        session = run_text(session, session.trace.text, sent(event, "device"))
         device = session.trace.device
         facts = status_line(run_facts(language, session))
         return device, device_choices(device), session, payload_of(session.trace), facts

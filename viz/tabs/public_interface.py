@@ -33,7 +33,7 @@ def attention(task: str, text: str, kind: str, layer: int, head: int) -> dict:
     ``kind`` is encoder_self, decoder_self or cross; ``weights`` has a row for each query token.
     """
     trace = _answer(lambda: trace_text(shipped_checkpoint(_word(task)), _word(text)))
-    if kind not in ATTENTION_KINDS:
+    if not isinstance(kind, str) or kind not in ATTENTION_KINDS:
         raise gr.Error(f"kind must be one of {', '.join(ATTENTION_KINDS)}, got {kind!r}", print_exception=False)
     n_layers, n_heads = trace.patterns[kind].shape[:2]
     for name, number, most in (("layer", layer, n_layers), ("head", head, n_heads)):

@@ -49,6 +49,7 @@ def run_facts(language: str, session: Session) -> str:
 
 def run_text(session: Session, text: str, device: str) -> Session:
     """The session with ``text`` decoded by its model on ``device``. Raises InputError for what cannot be read."""
+    text = text if isinstance(text, str) else ""  # a program may send anything in its place
     return session.with_trace(trace_text(session.checkpoint, text, device=checked_device(device)))
 
 

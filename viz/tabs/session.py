@@ -34,7 +34,7 @@ class Session:
 
     def with_model(self, name: str) -> Session:
         """The same with another of the models there are in use."""
-        return replace(self, model_name=name)
+        return replace(self, model_name=str(name))  # a program may send anything in its place
 
     def with_own(self, checkpoint: Checkpoint) -> Session:
         """The same with a model of the visitor's own in use."""

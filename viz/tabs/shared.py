@@ -52,8 +52,16 @@ def or_problem(n_outputs: int) -> Callable:
             try:
                 return handler(*args)
             except InputError as error:
-                return (*[gr.skip()] * (n_outputs - 1), status_line(say_error(args[-1], error), "problem"))
+                # Gradio hands an event's data over after the inputs, so the language is the last text.
+                language = next((value for value in reversed(args) if isinstance(value, str)), "en")
+                return (*[gr.skip()] * (n_outputs - 1), status_line(say_error(language, error), "problem"))
 
         return guarded
 
     return wrap
+
+
+def sent(event: gr.EventData, name: str) -> object:
+    """A value the browser sent along with an event; None when it did not. Anybody can send anything: check it."""
+    data = event._data
+    return data.get(name) if isinstance(data, dict) else None

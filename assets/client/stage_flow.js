@@ -1,0 +1,211 @@
+/* The source above, the target below, and the lines of attention between or among them. */
+
+const KIND_COLOUR = { cross: "cross", encoder_self: "encoder-self", decoder_self: "decoder-self" };
+
+/* Quick at first, then settling: how far a movement has come at a share of its time. */
+const eased = (share) => 1 - (1 - share) ** 3;
+
+function makeFlow(root, { hover, pin }) {
+  const flow = root.querySelector(".gf-flow");
+  const canvas = root.querySelector(".gf-lines");
+  const rows = { source: root.querySelector(".gf-source"), target: root.querySelector(".gf-target") };
+  const slots = { source: [], target: [] };
+  let anchors = { source: [], target: [] };
+  let context = null;
+  let size = { width: 0, height: 0 };
+  let shown = null; // what the lines looked like last: {kind, origin, weights} of one row, or null
+
+  /* A chip with room above and below for what it has to say, so that nothing moves when it says it. */
+  function makeSlot(token, side, index) {
+    const slot = document.createElement("span");
+    slot.className = "gf-slot";
+    slot.dataset.index = index;
+    const chip = glassformer.tokenChip(token);
+    chip.title = token.label;
+    const above = document.createElement("span");
+    above.className = "gf-above";
+    const below = document.createElement("span");
+    below.className = "gf-below";
+    slot.append(above, chip, below);
+    rows[side].append(slot);
+    return { slot, chip, above, below, token };
+  }
+
+  function build(trace) {
+    for (const [side, tokens] of [
+      ["source", trace.source],
+      ["target", [trace.target_in[0], ...trace.steps.map((step) => step.token)]],
+    ]) {
+      rows[side].replaceChildren();
+      slots[side] = tokens.map((token, index) => makeSlot(token, side, index));
+    }
+    const longest = Math.max(slots.source.length, slots.target.length);
+    root.dataset.length = longest > 26 ? "long" : longest > 12 ? "medium" : "short";
+    slots.source.forEach(({ below }, index) => { below.textContent = index + 1; });
+    shown = null;
+  }
+
+  /* Measure where every chip lies. Needed once a run and once a resize, never while scrubbing. */
+  function layout() {
+    const box = flow.getBoundingClientRect();
+    if (!box.width) return false;
+    size = { width: box.width, height: box.height };
+    context = glassformer.fitCanvas(canvas, size.width, size.height);
+    const place = ({ slot, chip }) => {
+      const outer = slot.getBoundingClientRect();
+      const inner = chip.getBoundingClientRect();
+      return { x: inner.left + inner.width / 2 - box.left, top: outer.top - box.top, bottom: outer.bottom - box.top, chipTop: inner.top - box.top };
+    };
+    anchors = { source: slots.source.map(place), target: slots.target.map(place) };
+    return true;
+  }
+
+  const sideOf = (kind, part) =>
+    kind === "encoder_self" ? "source" : kind === "decoder_self" ? "target" : part === "query" ? "target" : "source";
+
+  function anchorOf(kind, part, index) {
+    const side = sideOf(kind, part);
+    const { x, bottom, chipTop } = anchors[side][index];
+    return { x, y: side === "source" ? bottom + 1 : chipTop - 3 };
+  }
+
+  /* One line. Across: an S from the asking chip to the asked one. Among tokens of one side: an arc, or a loop to itself. */
+  function drawLine(kind, from, to, weight, alpha = 1) {
+    if (weight < 0.004) return;
+    context.lineWidth = 1 + 8 * weight;
+    context.globalAlpha = alpha * (0.1 + 0.85 * weight);
+    context.beginPath();
+    context.moveTo(from.x, from.y);
+    if (kind === "cross") {
+      const middle = (from.y + to.y) / 2;
+      context.bezierCurveTo(from.x, middle, to.x, middle, to.x, to.y);
+    } else {
+      const outward = kind === "encoder_self" ? 1 : -1;
+      const reach = Math.abs(from.x - to.x);
+      const height = Math.min(104, 26 + reach * 0.3) * outward;
+      const bend = reach < 2 ? 15 : 0; // to itself: a loop with some width
+      const edge = outward > 0 ? Math.max(from.y, to.y) : Math.min(from.y, to.y);
+      context.bezierCurveTo(from.x - bend, edge + height, to.x + bend, edge + height, to.x, to.y);
+    }
+    context.stroke();
+    context.globalAlpha = Math.min(1, alpha * (0.25 + weight));
+    context.beginPath();
+    context.arc(to.x, to.y, 1.5 + 3 * weight, 0, 2 * Math.PI);
+    context.fill();
+  }
+
+  /* Lines of one row (moving from where they were, when share < 1), of one column, or of every row. */
+  function drawLines(selection, focus, pattern, share) {
+    if (!context) return;
+    const { kind } = selection;
+    const colour = glassformer.colour(KIND_COLOUR[kind]);
+    context.clearRect(0, 0, size.width, size.height);
+    Object.assign(context, { strokeStyle: colour, fillStyle: colour, lineCap: "round" });
+    if (focus.source === "step") drawTrail(kind, focus, pattern);
+    if (focus.query !== null) {
+      const to = rowState(kind, focus.query, pattern);
+      const from = shown && shown.kind === kind && shown.weights.length === to.weights.length ? shown : to;
+      const moved = share >= 1 ? to : between(from, to, eased(share));
+      const order = Array.from(moved.weights.keys()).sort((a, b) => moved.weights[a] - moved.weights[b]);
+      for (const key of order) {
+        const dimmed = focus.key !== null && focus.key !== key;
+        drawLine(kind, moved.origin, anchorOf(kind, "key", key), moved.weights[key], dimmed ? 0.2 : 1);
+      }
+      if (share >= 1) shown = to;
+    } else {
+      shown = null;
+      for (let row = 0; row < focus.reached; row += 1) {
+        if (focus.key === null && kind !== "encoder_self") continue;
+        const from = anchorOf(kind, "query", row);
+        const keys = focus.key === null ? Array(pattern.columns).keys() : [focus.key];
+        for (const key of keys) drawLine(kind, from, anchorOf(kind, "key", key), pattern.get(row, key), focus.key === null ? 0.6 : 1);
+      }
+    }
+    context.globalAlpha = 1;
+  }
+
+  /* Where the rows before this one looked hardest, as a faint trace of the way here. */
+  function drawTrail(kind, focus, pattern) {
+    for (let row = 0; row < focus.query; row += 1)
+      for (let key = 0; key < pattern.columns; key += 1)
+        if (pattern.get(row, key) >= 0.2) drawLine(kind, anchorOf(kind, "query", row), anchorOf(kind, "key", key), pattern.get(row, key), 0.16);
+  }
+
+  function rowState(kind, row, pattern) {
+    const weights = Float32Array.from({ length: pattern.columns }, (_, column) => pattern.get(row, column));
+    return { kind, origin: anchorOf(kind, "query", row), weights };
+  }
+
+  function between(from, to, share) {
+    const mix = (a, b) => a + (b - a) * share;
+    return {
+      origin: { x: mix(from.origin.x, to.origin.x), y: mix(from.origin.y, to.origin.y) },
+      weights: to.weights.map((weight, key) => mix(from.weights[key], weight)),
+    };
+  }
+
+  /* What each chip says and how it looks at this step. */
+  function mark(selection, focus, pattern) {
+    const { kind, step } = selection;
+    const pinned = { query: selection.query, key: selection.key };
+    const weightOf = (key) => (focus.query === null ? null : pattern.get(focus.query, key));
+    for (const side of ["source", "target"]) {
+      const asks = sideOf(kind, "query") === side;
+      const isAsked = sideOf(kind, "key") === side;
+      slots[side].forEach(({ slot, chip, above, below }, index) => {
+        const isPinned = (asks && pinned.query === index) || (isAsked && pinned.key === index);
+        const visible = side === "source" || index <= step;
+        const weight = isAsked && index < pattern.columns ? weightOf(index) : null;
+        slot.classList.toggle("gf-later", !visible);
+        slot.classList.toggle("gf-next", side === "target" && index === step + 1);
+        chip.tabIndex = visible ? 0 : -1;
+        chip.classList.toggle("gf-asks", asks && index === focus.query);
+        chip.classList.toggle("gf-written", side === "target" && index === step && step > 0);
+        chip.classList.toggle("gf-pinned", isPinned);
+        chip.setAttribute("aria-pressed", String(isPinned));
+        const heat = weight === null ? 0 : weight;
+        chip.style.setProperty("--heat", `${Math.round(heat * 100)}%`);
+        chip.classList.toggle("gf-hot", heat >= 0.01);
+        const share = weight !== null && weight >= 0.01 ? percent(weight).replace(" ", "\u202f") : "";
+        const role = side === "target" && index === step && step > 0 ? glassformer.t("decode.written") : "";
+        if (side === "source") above.textContent = share || (asks && index === focus.query ? glassformer.t("decode.asks") : "");
+        else below.textContent = share || role || (asks && index === focus.query ? glassformer.t("decode.asks") : "");
+      });
+    }
+    flow.dataset.kind = kind;
+  }
+
+  /* The chips' part in pointing and pinning. A touch only pins: there is no pointer to follow. */
+  function placeOf(event) {
+    const slot = event.target.closest?.(".gf-slot");
+    if (!slot) return null;
+    const side = slot.parentElement === rows.source ? "source" : "target";
+    const index = Number(slot.dataset.index);
+    const { kind } = glassformer.selection;
+    const { trace } = glassformer;
+    if (sideOf(kind, "query") === side)
+      return index < glassformer.queryTokens(kind, trace).length ? { query: index, key: null } : null;
+    return sideOf(kind, "key") === side ? { query: null, key: index } : null;
+  }
+  for (const row of Object.values(rows)) {
+    row.addEventListener("pointerover", (event) => {
+      if (event.pointerType !== "touch") hover(placeOf(event), event.target.closest(".gf-slot"));
+    });
+    row.addEventListener("pointerleave", () => hover(null));
+    row.addEventListener("focusin", (event) => {
+      if (event.target.matches(":focus-visible")) hover(placeOf(event));
+    });
+    row.addEventListener("focusout", () => hover(null));
+    row.addEventListener("click", (event) => {
+      const place = event.target.closest(".gf-chip") && placeOf(event);
+      if (place) pin(place);
+    });
+  }
+
+  return {
+    build, layout, drawLines, mark,
+    label: (text) => canvas.setAttribute("aria-label", text),
+    element: flow,
+    slotOf: (side, index) => slots[side][index]?.slot,
+  };
+}

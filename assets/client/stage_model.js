@@ -1,0 +1,158 @@
+/* What the stage shows at a selection: which row asks, what has been computed so far, and the sentence that says it.
+   Rows are queries (they ask), columns are keys (they are asked); both count from 0 here and from 1 on the page. */
+
+const NOBODY = { query: null, key: null };
+
+/* "93 %", with one decimal where that says more; small weights never read as none. */
+function percent(weight, decimals = 0) {
+  if (weight > 0 && weight < 0.0005) return "< 0.1 %";
+  if (weight > 0 && weight < 0.1 && decimals === 0) return `${(weight * 100).toFixed(1)} %`;
+  if (weight < 1 && weight >= 0.9995) return "> 99.9 %";
+  if (weight < 1 && weight >= 0.995 && decimals === 0) return `${(weight * 100).toFixed(1)} %`;
+  return `${(weight * 100).toFixed(decimals)} %`;
+}
+
+/* How many rows of the chosen kind exist at a step: the encoder has read all of the source before the first one. */
+function reachedRows(kind, step, rows) {
+  return kind === "encoder_self" ? rows : Math.min(step, rows);
+}
+
+/* May this row look at this column at all? The future and padding are hidden. */
+function isHidden(kind, row, column) {
+  if (kind === "decoder_self") return column > row;
+  const key = glassformer.trace.source[column];
+  return key.special && key.label === "<pad>";
+}
+
+/* The row and column in question: what the pointer is on, else what is pinned, else the row of this step.
+   {query: null, key} is a whole column; both null means every row (encoder) or no row at all (step 0). */
+function focusAt(selection, hover, rows) {
+  const reached = reachedRows(selection.kind, selection.step, rows);
+  const within = ({ query, key }) => ({ query: query !== null && query < reached ? query : null, key });
+  const current = selection.kind === "encoder_self" || reached === 0 ? null : reached - 1;
+  for (const [source, place] of [["hover", within(hover)], ["pin", within(selection)]])
+    if (place.query !== null || place.key !== null) return { ...place, current, reached, source };
+  return { query: current, key: null, current, reached, source: "step" };
+}
+
+/* The columns of a row by weight, the heaviest first. */
+function heaviest(pattern, row) {
+  return Array.from({ length: pattern.columns }, (_, column) => ({ column, weight: pattern.get(row, column) }))
+    .sort((a, b) => b.weight - a.weight);
+}
+
+/* The heaviest cell of the first rows, or null where none of them sees anything. */
+function strongestCell(pattern, reached) {
+  let best = null;
+  for (let row = 0; row < reached; row += 1)
+    for (let column = 0; column < pattern.columns; column += 1) {
+      const weight = pattern.get(row, column);
+      if (weight > 0 && (!best || weight > best.weight)) best = { row, column, weight };
+    }
+  return best;
+}
+
+/* The direction a head of the encoder prefers: the offset with the largest mean weight over the rows that have it. */
+function favouriteOffset(pattern) {
+  let best = { offset: 0, weight: 0 };
+  for (let offset = -3; offset <= 3; offset += 1) {
+    let sum = 0;
+    for (let row = 0; row < pattern.rows; row += 1)
+      if (row + offset >= 0 && row + offset < pattern.columns) sum += pattern.get(row, row + offset);
+    if (sum / pattern.rows > best.weight) best = { offset, weight: sum / pattern.rows };
+  }
+  return best;
+}
+
+function whereBack(row, column) {
+  const back = row - column;
+  if (back === 0) return glassformer.t("decode.here");
+  return back === 1 ? glassformer.t("decode.one_back") : glassformer.t("decode.n_back", { n: back });
+}
+
+/* One sentence as {key, values}: what the lines show. A value {token} is set as a token, in its own type. */
+function lookSentence(selection, focus) {
+  const { kind, layer, head } = selection;
+  const { trace } = glassformer;
+  const pattern = glassformer.headPattern(kind, layer, head);
+  const queries = glassformer.queryTokens(kind);
+  const keys = glassformer.keyTokens(kind);
+  const place = { layer: layer + 1, head: head + 1 };
+  const { query, key, reached } = focus;
+  if (query !== null && key !== null)
+    return {
+      key: "say_cell",
+      values: { ...place, query: queries[query], key: keys[key], position: key + 1, percent: percent(pattern.get(query, key)) },
+    };
+  if (key !== null) {
+    const looks = Array.from({ length: reached }, (_, row) => ({ row, weight: pattern.get(row, key) }));
+    const most = looks.reduce((best, look) => (look.weight > best.weight ? look : best), { row: null, weight: 0 });
+    const values = { ...place, key: keys[key], position: key + 1 };
+    if (most.row === null) return { key: "say_column_nobody", values };
+    return { key: "say_column", values: { ...values, query: queries[most.row], percent: percent(most.weight) } };
+  }
+  if (query === null) {
+    if (kind !== "encoder_self") return { key: "say_start", values: {} };
+    const { offset, weight } = favouriteOffset(pattern);
+    if (weight >= 0.35) {
+      const side = offset === 0 ? "offset_0" : offset < 0 ? "offset_before" : "offset_after";
+      const words = glassformer.t(`decode.${side}`, { n: Math.abs(offset) });
+      return { key: "say_encoder_all", values: { ...place, percent: percent(weight), offset: words, n: pattern.rows } };
+    }
+    const cell = strongestCell(pattern, reached);
+    return {
+      key: "say_encoder_spread",
+      values: { ...place, query: queries[cell.row], key: keys[cell.column], percent: percent(cell.weight) },
+    };
+  }
+  const [first, second] = heaviest(pattern, query);
+  const values = {
+    ...place, key: keys[first.column], percent: percent(first.weight), position: first.column + 1,
+  };
+  if (kind === "encoder_self") {
+    Object.assign(values, { query: queries[query], row: query + 1 });
+    return { key: first.weight > 0 ? "say_encoder" : "say_encoder_nothing", values };
+  }
+  values.token = trace.steps[query].token;
+  const name = kind === "cross" ? "say_cross" : "say_decoder";
+  if (first.weight === 0) return { key: `${name}_nothing`, values };
+  if (kind === "decoder_self") values.where = whereBack(query, first.column);
+  if (first.weight >= 0.6 || !second || second.weight < 0.1) return { key: name, values };
+  return {
+    key: `${name}_two`,
+    values: {
+      ...values, key2: keys[second.column], percent2: percent(second.weight), position2: second.column + 1,
+      where2: kind === "decoder_self" ? whereBack(query, second.column) : "",
+    },
+  };
+}
+
+/* How sure the model is of what it writes from a row, as {key, values}; null for a row that writes nothing. */
+function sureSentence(selection, focus) {
+  if (selection.kind === "encoder_self" || focus.query === null || focus.key !== null) return null;
+  const step = glassformer.trace.steps[focus.query];
+  const [first, second] = step.candidates;
+  if (!first) return null;
+  const values = { token: step.token, percent: percent(Math.exp(step.log_prob)) };
+  if (!second || first[1] > 0.9) return { key: "say_sure", values };
+  const other = second[0] === step.token.label ? first : second;
+  return { key: "say_runner_up", values: { ...values, second: { label: other[0] }, percent2: percent(other[1]) } };
+}
+
+/* A sentence as nodes: its words as text, its tokens each in a <bdi>, so that no token bends the words around it. */
+function sentenceNodes({ key, values }) {
+  const marked = Object.fromEntries(Object.keys(values).map((name) => [name, `\u0000${name}\u0000`]));
+  return glassformer.t(`decode.${key}`, marked).split("\u0000").map((part, i) => {
+    if (i % 2 === 0) return document.createTextNode(part);
+    const value = values[part];
+    if (typeof value !== "object") {
+      const number = document.createElement(part.startsWith("percent") ? "strong" : "span");
+      number.textContent = String(value);
+      return number;
+    }
+    const token = document.createElement("bdi");
+    token.className = "gf-say-token";
+    token.textContent = value.label;
+    return token;
+  });
+}

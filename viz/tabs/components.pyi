@@ -25,12 +25,13 @@ class ClientView(gr.HTML):
     """
 
     script = ""  # set by each view
+    script_parts: tuple[str, ...] = ()  # further scripts that share its scope and stand before it, by name
 
     def __init__(self, value: str | None = "", **kwargs: object) -> None:
         super().__init__(
             value=value,
             html_template=asset(f"client/{self.script}.html"),
-            js_on_load=asset(f"client/{self.script}.js"),
+            js_on_load="\n".join(asset(f"client/{name}.js") for name in (*self.script_parts, self.script)),
             **kwargs,
         )
 

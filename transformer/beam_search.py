@@ -110,7 +110,7 @@ class _Tree:
         self.stands_at = [-1] * beam_width
 
     def grow(self, beams: Tensor, ids: Tensor, log_probs: Tensor, totals: Tensor, done: Tensor) -> None:
-        """Add one step: the ranked ``beams`` and ``ids`` [2W], all ``log_probs`` and ``totals`` [W, V], ``done`` [W]."""
+        """Add one step: ranked ``beams`` and ``ids`` [2W], all ``log_probs`` and ``totals`` [W, V], ``done`` [W]."""
         width = len(self.stands_at)
         stands_at = []
         for place, (beam, token_id) in enumerate(zip(beams.tolist(), ids.tolist(), strict=True)):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transformer.evaluation import Written, exact_match, exact_match_by_length
+from transformer.evaluation import exact_match_by_length
+from transformer.metrics import Written
 from transformer.tasks.base import Task
 from transformer.tracing import Trace
 
@@ -19,18 +20,20 @@ def run_report(trace: Trace) -> dict:
         "finished": trace.finished,
         "log_prob": trace.log_prob,
         "log_probs": [step.log_prob for step in trace.steps],
-        "search": "greedy",
+        "search": trace.search,
         "device": trace.device,
         "milliseconds": round(trace.milliseconds, 3),
     }
 
 
 def evaluation_report(task: Task, results: Sequence[Written], device: str, seconds: float) -> dict:
-    """How many of the unseen sequences came out right, in all and by length of the source in tokens."""
+    """How good the results on unseen pairs are: every score, and exact matches by length of the source in tokens."""
+    scores = task.scores(results)
     return {
         "task": task.name,
         "metric": task.metric,
-        "value": exact_match(results),
+        "value": scores[task.metric],
+        "scores": scores,
         "n": len(results),
         "split": "test",
         "by_length": {

@@ -110,7 +110,9 @@ TGT_TOKENIZER = CharacterTokenizer("0123456789-")
 DATES = DatesTask(
     name="dates",
     metric="exact_match",
-    examples=("March 3, 1999", "03/03/99", "3 Mar 1999", "1999年3月3日", "the 21st of July 2023", "二〇二四年十二月三十一日"),
+    examples=(
+        "March 3, 1999", "03/03/99", "3 Mar 1999", "1999年3月3日", "the 21st of July 2023", "二〇二四年十二月三十一日",
+    ),
     min_length=8,
     max_length=29,
     data=DATA,
@@ -125,5 +127,6 @@ DATES = DatesTask(
             evaluation_size=400, patience=8,
         ),
     ),
+    n_test=1_000,
     mini_preset=None,
 )

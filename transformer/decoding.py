@@ -74,13 +74,18 @@ class CachedNextLogits:
         self._src_mask = padding_mask(src, model.config.pad_id)
         self._memory = model.encode(src, self._src_mask)  # [B, S, D]
         self._cache = model.new_cache()
+        self._tgt_mask = src.new_empty(len(src), 1, 1, 0, dtype=torch.bool)  # [B, 1, 1, T] what was fed so far
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        return self._model.decode(last_ids[:, None], self._memory, None, self._src_mask, self._cache)[:, -1]
+        # An untrained network may write <pad>; as a key it is then hidden, as it is in a full forward pass.
+        new_mask = padding_mask(last_ids[:, None], self._model.config.pad_id)
+        self._tgt_mask = torch.cat([self._tgt_mask, new_mask], dim=-1)
+        tgt_mask = None if bool(self._tgt_mask.all()) else self._tgt_mask
+        return self._model.decode(last_ids[:, None], self._memory, tgt_mask, self._src_mask, self._cache)[:, -1]
 
     def select(self, rows: Tensor) -> None:
         """Go on with the given rows of the batch, in this order: cache, memory and mask follow their beam."""
-        self._memory, self._src_mask = self._memory[rows], self._src_mask[rows]
+        self._memory, self._src_mask, self._tgt_mask = self._memory[rows], self._src_mask[rows], self._tgt_mask[rows]
         for pair in self._cache:
             for cache in pair:
                 cache.select(rows)

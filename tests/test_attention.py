@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.overrides import TorchFunctionMode
 
 from builders import generator, numbers, padded, randomized, token_ids
 from torch_reference import ignored_future, ignored_keys, torch_attention
@@ -153,10 +154,30 @@ def test_the_pattern_is_recorded_before_dropout():
     torch.testing.assert_close(acts["hook_pattern"].sum(-1), torch.ones(1, 2, 6, dtype=torch.float64), **EXACT)
 
 
-def test_softmax_of_half_precision_runs_in_float32():
-    attention, x = attention_of().bfloat16(), numbers(1, 9, 12).bfloat16()
-    with record() as acts:
-        attention(x, x, None)
-    assert acts["hook_pattern"].dtype == torch.bfloat16
-    expected = acts["hook_attn_scores"].float().softmax(-1).bfloat16()
-    assert torch.equal(acts["hook_pattern"], expected)
+class SoftmaxTypes(TorchFunctionMode):
+    """Notes the number type of every softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[torch.dtype] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if function is torch.Tensor.softmax:
+            self.seen.append(result.dtype)
+        return result
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
+    ids=str,
+)
+@pytest.mark.parametrize("mask", [None, causal_mask(9)], ids=["bare", "masked"])
+def test_softmax_runs_in_float32_at_least(dtype, expected, mask):
+    attention, x = attention_of().to(dtype), numbers(1, 9, 12).to(dtype)
+    with record() as acts, SoftmaxTypes() as types:
+        out = attention(x, x, mask)
+    assert types.seen == [expected]
+    assert acts["hook_pattern"].dtype == out.dtype == dtype
+    assert torch.equal(acts["hook_pattern"], acts["hook_attn_scores"].to(expected).softmax(-1).to(dtype))

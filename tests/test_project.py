@@ -104,7 +104,7 @@ def test_nothing_is_ever_unpickled():
     found = [
         f"{file.relative_to(ROOT)}: {match.group()}"
         for file in project_files(".py")
-        if "tests" not in file.parts
+        if "tests" not in file.relative_to(ROOT).parts
         for match in loaders.finditer(file.read_text(encoding="utf-8"))
     ]
     assert found == []
@@ -116,8 +116,8 @@ def test_random_numbers_come_from_generators_of_their_own():
     found = [
         f"{file.relative_to(ROOT)}: {match.group()}"
         for file in project_files(".py")
+        if "tests" not in file.relative_to(ROOT).parts
         for match in shared.finditer(file.read_text(encoding="utf-8"))
-        if file != Path(__file__)
     ]
     assert found == []
 
@@ -208,3 +208,30 @@ def test_every_string_a_tab_names_exists():
     said = strings("en")
     named = {key for file in (ROOT / "viz" / "tabs").rglob("*.py") for key in named_strings(file)}
     assert {key for key in named if re.fullmatch(r"\w+\.\w+", key)} - set(said) == set()
+
+
+DOCUMENTS = ("README.md", "docs/architecture.md", "docs/terminology.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_and_hook_point_a_document_names_exists(document):
+    """A path is given from the root or from one of the folders whose files a document lists. NAME is a reader's own."""
+    code = re.findall(r"`([^`\n]+)`", (ROOT / document).read_text(encoding="utf-8"))
+    files = {name for text in code for name in re.findall(r"^[\w./-]+\.(?:py|js|md|html|json|txt|toml)$", text)}
+    folders = ("", "transformer", "viz", "checkpoints/copy", "assets/strings/en")
+    missing = {name for name in files if not any((ROOT / folder / name).exists() for folder in folders)}
+    assert {name for name in missing if "NAME" not in name} == set()
+    hooks = {name for text in code for name in re.findall(r"hook_\w+", text)}
+    network = (ROOT / "transformer" / "model.py").read_text(encoding="utf-8")
+    assert {name for name in hooks if f"self.{name}" not in network} == set()
+
+
+def test_every_case_has_tests_and_they_exist():
+    rows = re.findall(r"^\| (\d+) \|(.*)\|$", (ROOT / "docs" / "cases.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 23))
+    for number, row in rows:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", row)
+        assert named, f"row {number} names no test"
+        for file, test in named:
+            written = (ROOT / "tests" / file).read_text(encoding="utf-8")
+            assert f"def {test}(" in written, f"row {number}: {file}::{test}"

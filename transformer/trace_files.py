@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer.checkpoints import LARGEST_SIZES
 from transformer.config import TransformerConfig
 from transformer.errors import InputError
 from transformer.tracing import ATTENTION_KINDS, N_CANDIDATES, Trace, TraceStep
 
 FORMAT, VERSION = "glassformer-trace", 1
 MAX_FILE_BYTES = 20 * 1024 * 1024
-MAX_TOKENS = 4096  # a side; far above what the page can show, far below what could exhaust a small machine
+MAX_TOKENS = LARGEST_SIZES["max_len"]  # a side
 
 _TEXTS = ("task", "model", "text", "output_text", "device", "search", "weights_sha256")
 _NUMBERS = ("log_prob", "milliseconds")
@@ -85,6 +86,9 @@ def trace_from_json(content: bytes | str) -> Trace:
         config = TransformerConfig.from_dict(config_values)
     except (ValueError, TypeError) as error:
         raise _invalid(str(error)) from None
+    for name, largest in LARGEST_SIZES.items():
+        if getattr(config, name) > largest:
+            raise _invalid(f"{name} is {getattr(config, name)}, at most {largest}")
     n_source, n_target = len(lists["src_ids"]), len(lists["tgt_in_ids"])
     for name, length in (("src_tokens", n_source), ("src_pieces", n_source), ("tgt_in_tokens", n_target)):
         if len(lists[name]) != length:

@@ -173,7 +173,7 @@ def matrix_chart(encoding: np.ndarray, words: Words) -> Chart:
     """The whole ``encoding`` [P, D] as a map: a row is what is added to the token at that position."""
     n_positions, d_model = encoding.shape
     limit = float(np.abs(encoding).max()) or 1.0
-    figure = _heatmap(encoding, limit, words("matrix_hover"), words("dimension_axis"), words("position"), 480)
+    figure = _heatmap(encoding, limit, words("matrix_hover"), words("dimension_axis"), words("position"), 560)
     summary = words("summary_matrix", positions=n_positions, d_model=d_model,
                     low=f"{encoding.min():.2f}", high=f"{encoding.max():.2f}")
     rows = [[p, *(f"{value:.3f}" for value in encoding[p])] for p in range(n_positions)]

@@ -3,7 +3,8 @@
    A figure may name the page's colours as "var(--gf-name)". Facts that may come with it, none of them needed:
    selects {x: "key", y: "query"}: which parts of the shared selection a click on a point sets.
    outlines {x: "key", y: "query"}: the parts of the selection whose cell is outlined.
-   width {min, max} in px: narrower than min it scrolls, wider than max it stops growing. */
+   width {min, max} in px: narrower than min it scrolls, wider than max it stops growing.
+   text_from in px: narrower than this, texts in cells or at points are left out. */
 const plot = element.querySelector(".gf-chart-plot");
 const summary = element.querySelector(".gf-chart-summary");
 const details = element.querySelector(".gf-chart-table");
@@ -46,14 +47,6 @@ function shapes() {
   return [...own, ...lines.map((line) => ({ ...box, line }))];
 }
 
-/* The figure with its colours by name, "var(--gf-accent)" and so on, replaced by those of the theme in force. */
-function coloured(figure) {
-  return JSON.parse(JSON.stringify(figure), (key, value) => {
-    const name = /color$/.test(key) && typeof value === "string" && value.match(/^var\(--gf-([\w-]+)\)$/);
-    return name ? glassformer.colour(name[1]) : value;
-  });
-}
-
 async function draw() {
   if (!chart || !plot.offsetParent) return;
   const Plotly = await plotly();
@@ -64,7 +57,9 @@ async function draw() {
   drawnAt = plot.clientWidth;
   // uirevision: a new theme or width keeps the visitor's zoom, a new figure does not.
   const layout = { ...themed(chart.figure.layout), shapes: shapes(), template, width: drawnAt, uirevision: revision };
-  await Plotly.react(plot, themed(chart.figure.data), layout, {
+  const wordless = drawnAt < (chart.text_from || 0);
+  const data = themed(chart.figure.data).map((trace) => (wordless ? { ...trace, texttemplate: "" } : trace));
+  await Plotly.react(plot, data, layout, {
     displaylogo: false,
     showSendToCloud: false,
     responsive: false,

@@ -3,13 +3,19 @@
 const root = element.querySelector(".gf-stage");
 const slider = root.querySelector("input[type=range]");
 const playButton = root.querySelector("[data-act=play]");
-const tipBox = root.querySelector(".gf-tip");
+const playWord = root.querySelector(".gf-stage-play-word");
+const stepOf = root.querySelector(".gf-stage-step-of");
+const buttons = Object.fromEntries(["first", "back", "forward", "last"].map((act) => [act, root.querySelector(`[data-act=${act}]`)]));
+const speedButtons = [...root.querySelectorAll("[data-speed]")];
+const kindButtons = [...root.querySelectorAll("button[data-kind]")];
+const tipBox = root.querySelector(".gf-stage-tip");
 const STEP_TIME = 1100; // milliseconds a step at speed 1
 const MOVE_TIME = 420; // of which the lines move
 
 let hovered = NOBODY;
 let speed = 1;
 let timer = null; // set while playing
+let onShow = false; // whether this tab is the one that is looked at
 let movement = null; // the lines on their way: {start, time}
 
 const flow = makeFlow(root, { hover: setHover, pin });
@@ -24,7 +30,7 @@ function current() {
 }
 
 function draw({ move = false } = {}) {
-  if (!glassformer.trace || !root.offsetParent) return;
+  if (!glassformer.trace || !onShow) return;
   const { selection, pattern, focus } = current();
   flow.mark(selection, focus, pattern);
   maps.draw(selection, focus);
@@ -55,8 +61,7 @@ function moveLines(now) {
 
 /* The sentence that leads the eye. Returns it as plain text. */
 function say(selection, focus) {
-  const box = root.querySelector(".gf-say");
-  box.dataset.kind = selection.kind;
+  const box = root.querySelector(".gf-stage-say");
   const sentences = [lookSentence(selection, focus), sureSentence(selection, focus)].filter(Boolean);
   box.replaceChildren(...sentences.flatMap((sentence, i) => [...(i ? [document.createTextNode(" ")] : []), ...sentenceNodes(sentence)]));
   return box.textContent;
@@ -64,28 +69,28 @@ function say(selection, focus) {
 
 function drawBar({ step, kind }) {
   const steps = glassformer.trace.steps.length;
+  const playing = timer !== null;
   slider.max = steps;
   slider.value = step;
   slider.style.setProperty("--done", `${(100 * step) / steps}%`);
   const words = glassformer.t("decode.step_of", { step, steps });
-  slider.setAttribute("aria-valuetext", words);
-  root.querySelector(".gf-step-of").textContent = words;
-  root.querySelector("[data-act=first]").disabled = root.querySelector("[data-act=back]").disabled = step === 0;
-  root.querySelector("[data-act=last]").disabled = root.querySelector("[data-act=forward]").disabled = step === steps;
-  playButton.classList.toggle("gf-is-playing", timer !== null);
-  playButton.querySelector(".gf-play-word").textContent = glassformer.t(`decode.${timer !== null ? "pause" : step === steps ? "replay" : "play"}`);
-  playButton.setAttribute("aria-label", glassformer.t(timer !== null ? "decode.pause_label" : "decode.play_label"));
-  for (const button of root.querySelectorAll("[data-speed]")) button.setAttribute("aria-pressed", String(Number(button.dataset.speed) === speed));
-  for (const button of root.querySelectorAll("[data-kind][type=button]")) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
+  setAttribute(slider, "aria-valuetext", words);
+  setText(stepOf, words);
+  for (const [act, button] of Object.entries(buttons)) button.disabled = step === { first: 0, back: 0, forward: steps, last: steps }[act];
+  playButton.classList.toggle("gf-stage-is-playing", playing);
+  setText(playWord, glassformer.t(`decode.${playing ? "pause" : step === steps ? "replay" : "play"}`));
+  setAttribute(playButton, "aria-label", glassformer.t(playing ? "decode.pause_label" : "decode.play_label"));
+  for (const button of speedButtons) setAttribute(button, "aria-pressed", Number(button.dataset.speed) === speed);
+  for (const button of kindButtons) setAttribute(button, "aria-pressed", button.dataset.kind === kind);
 }
 
 /* What was written, for those who listen. */
 function announce({ step }) {
   const { steps } = glassformer.trace;
-  root.querySelector(".gf-live").textContent = step === 0
+  root.querySelector(".gf-stage-live").textContent = step === 0
     ? glassformer.t("decode.live_start", { steps: steps.length })
     : glassformer.t("decode.live_step", {
-      step, steps: steps.length, token: steps[step - 1].token.label, percent: percent(Math.exp(steps[step - 1].log_prob)),
+      step, steps: steps.length, token: steps[step - 1].token.label, percent: percentWords(Math.exp(steps[step - 1].log_prob)),
     });
 }
 
@@ -125,7 +130,7 @@ function pause() {
 }
 
 function tick() {
-  if (!root.offsetParent) return pause();
+  if (!onShow) return pause();
   const { step } = glassformer.selection;
   if (step >= glassformer.trace.steps.length) return pause();
   goTo(step + 1);
@@ -152,7 +157,7 @@ const ACTS = {
 /* Keys move the stage only when it, or nothing, has the focus: never from a field, a tab or another view. */
 function onKey(event) {
   if (!root.isConnected) return document.removeEventListener("keydown", onKey);
-  if (!root.offsetParent || !glassformer.trace || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (!onShow || !glassformer.trace || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   const { target } = event;
   const isOurs = root.contains(target);
   if (!isOurs && target !== document.body && target !== document.documentElement) return undefined;
@@ -177,7 +182,11 @@ root.addEventListener("click", (event) => {
   if (chosenSpeed) { speed = Number(chosenSpeed); drawBar(glassformer.selection); }
   if (kind) glassformer.select({ kind });
 });
-slider.addEventListener("input", () => { pause(); goTo(Number(slider.value)); });
+slider.addEventListener("input", () => {
+  const step = Number(slider.value); // before pause, which puts the slider where the run is
+  pause();
+  goTo(step);
+});
 
 /* The run, the selection, the words, the theme, the room there is */
 function rebuild() {
@@ -186,24 +195,24 @@ function rebuild() {
   pause();
   maps.forget();
   flow.build(glassformer.trace);
-  flow.layout();
+  onShow = flow.layout();
   draw();
   maps.follow(current().focus);
   announce(glassformer.selection);
 }
 glassformer.on("trace", element, rebuild);
 glassformer.on("selection", element, ({ changed }) => {
-  if (!root.offsetParent) return;
+  if (!onShow) return;
   if (changed.includes("kind")) hovered = NOBODY;
   draw({ move: timer !== null || changed.includes("head") || changed.includes("layer") });
   if (changed.includes("step") || changed.includes("query")) maps.follow(current().focus);
   if (changed.includes("step")) announce(glassformer.selection);
 });
 glassformer.on("language", element, () => { draw(); if (glassformer.trace) announce(glassformer.selection); });
-glassformer.on("theme", element, () => { maps.forget(); draw(); });
+glassformer.on("theme", element, () => { maps.forget(); flow.forget(); draw(); });
 new ResizeObserver(() => {
-  if (!root.offsetParent) return;
-  flow.layout();
+  onShow = flow.layout();
+  if (!onShow) return;
   maps.layout();
   draw();
 }).observe(flow.element);

@@ -3,20 +3,20 @@
 const N_SHOWN = 8;
 
 function makeCandidates(root) {
-  const name = root.querySelector(".gf-candidates-name");
-  const list = root.querySelector(".gf-candidates ol");
-  const rest = root.querySelector(".gf-rest");
+  const name = root.querySelector(".gf-stage-candidates-name");
+  const list = root.querySelector(".gf-stage-candidates ol");
+  const rest = root.querySelector(".gf-stage-rest");
 
   /* The rows stay, so that the bars grow and shrink from one step to the next. */
   const rows = Array.from({ length: N_SHOWN }, () => {
     const row = document.createElement("li");
     const token = glassformer.tokenChip({ label: "" }, "span");
     const track = document.createElement("span");
-    track.className = "gf-track";
+    track.className = "gf-stage-track";
     const bar = document.createElement("span");
     track.append(bar);
     const number = document.createElement("span");
-    number.className = "gf-number";
+    number.className = "gf-stage-number";
     row.append(token, track, number);
     list.append(row);
     return { row, token, bar, number };
@@ -33,12 +33,12 @@ function makeCandidates(root) {
       if (row.hidden) return;
       const [label, probability] = shown[i];
       const isWritten = label === written.token.label;
-      row.classList.toggle("gf-is-written", isWritten);
-      token.textContent = token.title = label;
-      bar.style.width = `${(100 * probability).toFixed(2)}%`;
-      number.textContent = percent(probability, 1);
-      if (isWritten) row.setAttribute("aria-current", "true");
-      else row.removeAttribute("aria-current");
+      row.classList.toggle("gf-stage-is-written", isWritten);
+      setText(token, label);
+      token.title = label;
+      bar.style.transform = `scaleX(${probability.toFixed(4)})`;
+      setText(number, percent(probability, 1));
+      setAttribute(row, "aria-current", isWritten);
     });
     const others = 1 - shown.reduce((sum, [, probability]) => sum + probability, 0);
     rest.textContent = written

@@ -6,26 +6,28 @@ const KIND_COLOUR = { cross: "cross", encoder_self: "encoder-self", decoder_self
 const eased = (share) => 1 - (1 - share) ** 3;
 
 function makeFlow(root, { hover, pin }) {
-  const flow = root.querySelector(".gf-flow");
-  const canvas = root.querySelector(".gf-lines");
-  const rows = { source: root.querySelector(".gf-source"), target: root.querySelector(".gf-target") };
+  const flow = root.querySelector(".gf-stage-flow");
+  const canvas = root.querySelector(".gf-stage-lines");
+  const rows = { source: root.querySelector(".gf-stage-source"), target: root.querySelector(".gf-stage-target") };
   const slots = { source: [], target: [] };
   let anchors = { source: [], target: [] };
+  const heats = new WeakMap(); // how warm each chip looks, from "0%" to "50%"
   let context = null;
   let size = { width: 0, height: 0 };
+  let colour = {}; // of each kind, in the theme in force
   let shown = null; // what the lines looked like last: {kind, origin, weights} of one row, or null
 
   /* A chip with room above and below for what it has to say, so that nothing moves when it says it. */
   function makeSlot(token, side, index) {
     const slot = document.createElement("span");
-    slot.className = "gf-slot";
+    slot.className = "gf-stage-slot";
     slot.dataset.index = index;
     const chip = glassformer.tokenChip(token);
     chip.title = token.label;
     const above = document.createElement("span");
-    above.className = "gf-above";
+    above.className = "gf-stage-above";
     const below = document.createElement("span");
-    below.className = "gf-below";
+    below.className = "gf-stage-below";
     slot.append(above, chip, below);
     rows[side].append(slot);
     return { slot, chip, above, below, token };
@@ -40,7 +42,7 @@ function makeFlow(root, { hover, pin }) {
       slots[side] = tokens.map((token, index) => makeSlot(token, side, index));
     }
     const longest = Math.max(slots.source.length, slots.target.length);
-    root.dataset.length = longest > 26 ? "long" : longest > 12 ? "medium" : "short";
+    root.dataset.length = longest > 26 ? "long" : longest > 11 ? "medium" : "short";
     slots.source.forEach(({ below }, index) => { below.textContent = index + 1; });
     shown = null;
   }
@@ -98,10 +100,10 @@ function makeFlow(root, { hover, pin }) {
   function drawLines(selection, focus, pattern, share) {
     if (!context) return;
     const { kind } = selection;
-    const colour = glassformer.colour(KIND_COLOUR[kind]);
+    colour[kind] ??= glassformer.colour(KIND_COLOUR[kind]);
     context.clearRect(0, 0, size.width, size.height);
-    Object.assign(context, { strokeStyle: colour, fillStyle: colour, lineCap: "round" });
-    if (focus.source === "step") drawTrail(kind, focus, pattern);
+    Object.assign(context, { strokeStyle: colour[kind], fillStyle: colour[kind], lineCap: "round" });
+    if (focus.source === "step" && focus.query !== null) drawTrail(kind, focus.query, pattern, 0.2, 0.16);
     if (focus.query !== null) {
       const to = rowState(kind, focus.query, pattern);
       const from = shown && shown.kind === kind && shown.weights.length === to.weights.length ? shown : to;
@@ -114,21 +116,25 @@ function makeFlow(root, { hover, pin }) {
       if (share >= 1) shown = to;
     } else {
       shown = null;
-      for (let row = 0; row < focus.reached; row += 1) {
-        if (focus.key === null && kind !== "encoder_self") continue;
-        const from = anchorOf(kind, "query", row);
-        const keys = focus.key === null ? Array(pattern.columns).keys() : [focus.key];
-        for (const key of keys) drawLine(kind, from, anchorOf(kind, "key", key), pattern.get(row, key), focus.key === null ? 0.6 : 1);
-      }
+      if (focus.key !== null) drawColumn(kind, focus, pattern);
+      else if (kind === "encoder_self") drawTrail(kind, pattern.rows, pattern, 0.1, 0.7);
     }
     context.globalAlpha = 1;
   }
 
-  /* Where the rows before this one looked hardest, as a faint trace of the way here. */
-  function drawTrail(kind, focus, pattern) {
-    for (let row = 0; row < focus.query; row += 1)
+  /* Where the first rows looked hardest, faintly: the way to this step, or all that a head of the encoder does. */
+  function drawTrail(kind, rows, pattern, least, alpha) {
+    for (let row = 0; row < rows; row += 1) {
+      const from = anchorOf(kind, "query", row);
       for (let key = 0; key < pattern.columns; key += 1)
-        if (pattern.get(row, key) >= 0.2) drawLine(kind, anchorOf(kind, "query", row), anchorOf(kind, "key", key), pattern.get(row, key), 0.16);
+        if (pattern.get(row, key) >= least) drawLine(kind, from, anchorOf(kind, "key", key), pattern.get(row, key), alpha);
+    }
+  }
+
+  function drawColumn(kind, focus, pattern) {
+    const to = anchorOf(kind, "key", focus.key);
+    for (let row = 0; row < focus.reached; row += 1)
+      drawLine(kind, anchorOf(kind, "query", row), to, pattern.get(row, focus.key));
   }
 
   function rowState(kind, row, pattern) {
@@ -156,28 +162,33 @@ function makeFlow(root, { hover, pin }) {
         const isPinned = (asks && pinned.query === index) || (isAsked && pinned.key === index);
         const visible = side === "source" || index <= step;
         const weight = isAsked && index < pattern.columns ? weightOf(index) : null;
-        slot.classList.toggle("gf-later", !visible);
-        slot.classList.toggle("gf-next", side === "target" && index === step + 1);
-        chip.tabIndex = visible ? 0 : -1;
-        chip.classList.toggle("gf-asks", asks && index === focus.query);
-        chip.classList.toggle("gf-written", side === "target" && index === step && step > 0);
-        chip.classList.toggle("gf-pinned", isPinned);
-        chip.setAttribute("aria-pressed", String(isPinned));
+        const isAsking = asks && index === focus.query;
+        const isWritten = side === "target" && index === step && step > 0;
+        slot.classList.toggle("gf-stage-later", !visible);
+        slot.classList.toggle("gf-stage-next", side === "target" && index === step + 1);
+        slot.classList.toggle("gf-stage-new", isWritten);
+        chip.classList.toggle("gf-stage-asks", isAsking);
+        chip.classList.toggle("gf-stage-written", isWritten);
+        chip.classList.toggle("gf-stage-pinned", isPinned);
+        setAttribute(chip, "tabindex", visible ? 0 : -1);
+        setAttribute(chip, "aria-hidden", !visible);
+        setAttribute(chip, "aria-pressed", isPinned);
         const heat = weight === null ? 0 : weight;
-        chip.style.setProperty("--heat", `${Math.round(heat * 100)}%`);
-        chip.classList.toggle("gf-hot", heat >= 0.01);
-        const share = weight !== null && weight >= 0.01 ? percent(weight).replace(" ", "\u202f") : "";
-        const role = side === "target" && index === step && step > 0 ? glassformer.t("decode.written") : "";
-        if (side === "source") above.textContent = share || (asks && index === focus.query ? glassformer.t("decode.asks") : "");
-        else below.textContent = share || role || (asks && index === focus.query ? glassformer.t("decode.asks") : "");
+        chip.classList.toggle("gf-stage-hot", heat >= 0.01);
+        const heatShare = `${Math.round(heat * 50)}%`;
+        if (heats.get(chip) !== heatShare) chip.style.setProperty("--heat", heatShare);
+        heats.set(chip, heatShare);
+        const share = heat >= 0.01 ? percent(heat).replace(" ", "\u202f") : "";
+        const words = share || (isWritten ? glassformer.t("decode.written") : isAsking ? glassformer.t("decode.asks") : "");
+        setText(side === "source" ? above : below, words);
       });
     }
-    flow.dataset.kind = kind;
+    setAttribute(root, "data-attention", kind);
   }
 
   /* The chips' part in pointing and pinning. A touch only pins: there is no pointer to follow. */
   function placeOf(event) {
-    const slot = event.target.closest?.(".gf-slot");
+    const slot = event.target.closest?.(".gf-stage-slot");
     if (!slot) return null;
     const side = slot.parentElement === rows.source ? "source" : "target";
     const index = Number(slot.dataset.index);
@@ -189,7 +200,7 @@ function makeFlow(root, { hover, pin }) {
   }
   for (const row of Object.values(rows)) {
     row.addEventListener("pointerover", (event) => {
-      if (event.pointerType !== "touch") hover(placeOf(event), event.target.closest(".gf-slot"));
+      if (event.pointerType !== "touch") hover(placeOf(event), event.target.closest(".gf-stage-slot"));
     });
     row.addEventListener("pointerleave", () => hover(null));
     row.addEventListener("focusin", (event) => {
@@ -204,8 +215,8 @@ function makeFlow(root, { hover, pin }) {
 
   return {
     build, layout, drawLines, mark,
-    label: (text) => canvas.setAttribute("aria-label", text),
+    forget() { colour = {}; },
+    label: (text) => setAttribute(canvas, "aria-label", text),
     element: flow,
-    slotOf: (side, index) => slots[side][index]?.slot,
   };
 }

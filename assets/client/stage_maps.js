@@ -1,22 +1,31 @@
 /* The strip of all heads as small maps, and the chosen head large with its tokens on both axes.
-   Every map is painted once, a pixel a cell, and only the state of its rows is laid over it while scrubbing. */
+   Every map is painted once, a pixel a cell, and only the state of its rows is laid over it while scrubbing.
+   The small maps share one canvas that lies over their buttons: a browser handles one large canvas with ease, a
+   hundred small ones not at all. */
 
-const CELL = { smallest: 26, widest: 76, highest: 44, writesFrom: 38 };
+// Pixels. A browser draws nothing at all on a canvas that is larger than it likes.
+const CELL = { smallest: 20, widest: 76, highest: 44, writesFrom: 38, canvas: 8000 };
 
 function makeMaps(root, { hover, pin, choose, tip }) {
-  const strip = root.querySelector(".gf-strip");
-  const large = root.querySelector(".gf-large");
+  const strip = root.querySelector(".gf-stage-strip");
+  const large = root.querySelector(".gf-stage-large");
+  const stripCanvas = document.createElement("canvas");
+  stripCanvas.setAttribute("aria-hidden", "true"); // the buttons beneath it say what is on it
   const canvas = large.querySelector("canvas");
-  const axes = { rows: root.querySelector(".gf-rows"), columns: root.querySelector(".gf-columns") };
+  const axes = { rows: root.querySelector(".gf-stage-rows"), columns: root.querySelector(".gf-stage-columns") };
   const pictures = new Map(); // "kind/layer/head" -> {bitmap, blank: rows that see nothing}
-  let buttons = []; // [layer][head] -> {button, canvas, context, width, height}
+  let buttons = []; // [layer][head] -> {button, frame, x, y}: the place of its map on the strip's canvas
+  let small = { context: null, width: 0, height: 0 }; // the strip's canvas, and the size of one map on it
   let built = "";
   let cell = { width: 30, height: 30 };
+  let scrolled = 0; // how far the large map is scrolled, and how much of its height shows: asking for them is slow
+  let opening = 0;
   let context = null;
   let paint = null; // colours of the theme in force
 
   function colours() {
-    const names = ["ground", "text", "muted", "line", "hidden", "cross", "encoder-self", "decoder-self"];
+    // Read once: asking for a computed style in the midst of drawing makes the browser lay the page out again.
+    const names = ["mono", "ground", "text", "muted", "line", "hidden", "cross", "encoder-self", "decoder-self"];
     paint ??= { scale: glassformer.scale("sequential"), ...Object.fromEntries(names.map((name) => [name, glassformer.colour(name)])) };
     return paint;
   }
@@ -66,14 +75,14 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     target.restore();
   }
 
-  /* A picture with the state of its rows: what has not asked yet is dimmed, the row and column in question outlined. */
+  /* A picture with the state of its rows: what has not asked yet is dimmed, the row and column in question outlined.
+     Drawn at the target's origin. */
   function drawMap(target, made, width, height, kind, focus, isLarge) {
     const { rows, columns } = made.pattern;
     const row = height / rows;
     const column = width / columns;
     const colour = paint[KIND_COLOUR[kind]];
     target.imageSmoothingEnabled = false;
-    target.clearRect(0, 0, width, height);
     target.drawImage(made.bitmap, 0, 0, width, height);
     for (const blank of made.blank) hatch(target, 0, blank * row, width, row);
     if (isLarge) drawGrid(target, made, row, column, width, height, focus);
@@ -101,7 +110,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     for (let i = 1; i < pattern.columns; i += 1) target.fillRect(i * column - 0.5, 0, 1, height);
     for (let i = 1; i < pattern.rows; i += 1) target.fillRect(0, i * row - 0.5, width, 1);
     if (column < CELL.writesFrom) return;
-    target.font = `600 13px ${getComputedStyle(large).getPropertyValue("--gf-mono")}`;
+    target.font = `600 13px ${paint.mono}`;
     Object.assign(target, { textAlign: "center", textBaseline: "middle" });
     for (let i = 0; i < focus.reached; i += 1)
       for (let j = 0; j < pattern.columns; j += 1) {
@@ -115,43 +124,41 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   /* The frame of both: buttons for a run and a kind, labels along the axes. */
   function build(kind) {
     const { trace } = glassformer;
-    const [layers, heads, rows, columns] = trace.patterns[kind].shape;
+    const [layers, heads] = trace.patterns[kind].shape;
     const name = [trace.id, kind, glassformer.language].join("|");
     if (name === built) return;
     built = name;
-    strip.replaceChildren();
+    strip.replaceChildren(stripCanvas);
     buttons = Array.from({ length: layers }, (_, layer) => {
       const line = document.createElement("div");
-      line.className = "gf-layer";
+      line.className = "gf-stage-layer";
       strip.append(line);
-      return Array.from({ length: heads }, (_, head) => makeHead(line, layer, head, rows, columns));
+      return Array.from({ length: heads }, (_, head) => makeHead(line, layer, head));
     });
     fillAxis(axes.rows, glassformer.queryTokens(kind), "query");
     fillAxis(axes.columns, glassformer.keyTokens(kind), "key");
     layout();
   }
 
-  function makeHead(line, layer, head, rows, columns) {
+  function makeHead(line, layer, head) {
     const button = document.createElement("button");
-    Object.assign(button, { type: "button", className: "gf-head" });
+    Object.assign(button, { type: "button", className: "gf-stage-head" });
     button.setAttribute("role", "radio");
     Object.assign(button.dataset, { layer, head });
     button.setAttribute("aria-label", glassformer.t("decode.head_label", { layer: layer + 1, head: head + 1 }));
-    const picture_ = document.createElement("canvas");
-    const heads = glassformer.trace.patterns[glassformer.selection.kind].shape[1];
-    const width = Math.max(60, Math.min(104, Math.floor(strip.clientWidth / heads) - 20));
-    const height = Math.round(Math.min(1.15 * width, Math.max(40, (width * rows) / columns)));
+    const frame = document.createElement("span");
+    frame.className = "gf-stage-frame";
     const name = document.createElement("span");
     name.textContent = `L${layer + 1} H${head + 1}`;
-    button.append(picture_, name);
+    button.append(frame, name);
     line.append(button);
-    return { button, context: glassformer.fitCanvas(picture_, width, height), width, height };
+    return { button, frame, x: 0, y: 0 };
   }
 
   function fillAxis(axis, tokens, part) {
     axis.replaceChildren(...tokens.map((token, index) => {
       const label = document.createElement("span");
-      label.className = "gf-axis-token";
+      label.className = "gf-stage-axis-token";
       label.classList.toggle("gf-chip-unknown", Boolean(token.unknown));
       label.dataset[part] = index;
       label.dir = "auto";
@@ -161,45 +168,75 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     }));
   }
 
+  function layoutStrip(heads, rows, columns) {
+    const width = Math.max(60, Math.min(104, Math.floor(strip.clientWidth / heads) - 20));
+    const height = Math.round(Math.min(1.15 * width, Math.max(40, (width * rows) / columns)));
+    strip.style.setProperty("--map-width", `${width}px`);
+    strip.style.setProperty("--map-height", `${height}px`);
+    const box = strip.getBoundingClientRect();
+    small = { width, height, context: glassformer.fitCanvas(stripCanvas, box.width, box.height) };
+    for (const place of buttons.flat()) {
+      const frame = place.frame.getBoundingClientRect();
+      place.x = frame.left - box.left;
+      place.y = frame.top - box.top;
+    }
+  }
+
   /* Cells as large as the room allows, never too small to read: beyond that the map scrolls, its labels stay. */
   function layout() {
     if (!glassformer.trace || !large.clientWidth) return;
     const { kind } = glassformer.selection;
-    const [, , rows, columns] = glassformer.trace.patterns[kind].shape;
+    const [, heads, rows, columns] = glassformer.trace.patterns[kind].shape;
+    layoutStrip(heads, rows, columns);
     const room = large.clientWidth - axes.rows.offsetWidth - 2;
-    const width = Math.max(CELL.smallest, Math.min(CELL.widest, Math.floor(room / columns)));
-    cell = { width, height: Math.max(CELL.smallest, Math.min(CELL.highest, width)) };
+    const largest = Math.max(1, Math.floor(CELL.canvas / Math.max(rows, columns)));
+    const width = Math.min(largest, Math.max(CELL.smallest, Math.min(CELL.widest, Math.floor(room / columns))));
+    cell = { width, height: Math.min(largest, Math.max(CELL.smallest, Math.min(CELL.highest, width))) };
     large.style.setProperty("--cell-width", `${cell.width}px`);
     large.style.setProperty("--cell-height", `${cell.height}px`);
-    const keys = [...axes.columns.children];
-    const upright = keys.some((label) => label.textContent.length * 9 > cell.width - 4);
-    axes.columns.classList.toggle("gf-upright", upright);
+    const labels = [...axes.columns.children];
+    for (const label of labels) label.classList.remove("gf-stage-upright");
+    const tooWide = labels.filter((label) => label.scrollWidth > label.clientWidth);
+    for (const label of tooWide) label.classList.add("gf-stage-upright");
     context = glassformer.fitCanvas(canvas, columns * cell.width, rows * cell.height);
+    opening = large.clientHeight - axes.columns.offsetHeight;
+    scrolled = large.scrollTop;
+  }
+
+  function drawStrip({ kind, layer: chosenLayer, head: chosenHead }, focus) {
+    const { context: target, width, height } = small;
+    buttons.forEach((line, layer) => line.forEach(({ button, x, y }, head) => {
+      const chosen = layer === chosenLayer && head === chosenHead;
+      setAttribute(button, "aria-checked", chosen);
+      setAttribute(button, "tabindex", chosen ? 0 : -1);
+      if (!target) return;
+      target.save();
+      target.translate(x, y);
+      target.clearRect(0, 0, width, height);
+      drawMap(target, picture(kind, layer, head), width, height, kind, focus, false);
+      target.restore();
+    }));
   }
 
   function draw(selection, focus) {
     colours();
     build(selection.kind);
     const { kind } = selection;
-    buttons.forEach((line, layer) => line.forEach(({ button, context: small, width, height }, head) => {
-      const chosen = layer === selection.layer && head === selection.head;
-      button.setAttribute("aria-checked", String(chosen));
-      button.tabIndex = chosen ? 0 : -1;
-      drawMap(small, picture(kind, layer, head), width, height, kind, focus, false);
-    }));
+    drawStrip(selection, focus);
     if (!context) return;
     const made = picture(kind, selection.layer, selection.head);
     const { rows, columns } = made.pattern;
+    context.clearRect(0, 0, columns * cell.width, rows * cell.height);
     drawMap(context, made, columns * cell.width, rows * cell.height, kind, focus, true);
     for (const label of axes.rows.children) {
       const index = Number(label.dataset.query);
-      label.classList.toggle("gf-on", index === focus.query);
-      label.classList.toggle("gf-later", index >= focus.reached);
+      label.classList.toggle("gf-stage-on", index === focus.query);
+      label.classList.toggle("gf-stage-later", index >= focus.reached);
     }
-    for (const label of axes.columns.children) label.classList.toggle("gf-on", Number(label.dataset.key) === focus.key);
-    root.querySelector(".gf-large-name").textContent = glassformer.t("decode.large_name", {
+    for (const label of axes.columns.children) label.classList.toggle("gf-stage-on", Number(label.dataset.key) === focus.key);
+    setText(root.querySelector(".gf-stage-large-name"), glassformer.t("decode.large_name", {
       layer: selection.layer + 1, head: selection.head + 1, kind: glassformer.t(`decode.kind_${kind}`),
-    });
+    }));
   }
 
   /* Bring the row in question into the map's window, without moving the page. */
@@ -207,10 +244,10 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const row = focus.query ?? focus.current;
     if (row === null) return;
     const top = row * cell.height;
-    const shownHeight = large.clientHeight - axes.columns.offsetHeight;
-    if (top < large.scrollTop) large.scrollTop = top;
-    else if (top + cell.height > large.scrollTop + shownHeight) large.scrollTop = top + cell.height - shownHeight;
+    if (top >= scrolled && top + cell.height <= scrolled + opening) return;
+    large.scrollTop = scrolled = Math.max(0, top - 0.7 * opening);
   }
+  large.addEventListener("scroll", () => { scrolled = large.scrollTop; }, { passive: true });
 
   function cellAt(event) {
     const { target } = event;
@@ -232,7 +269,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const reached = reachedRows(kind, step, pattern.rows);
     const values = {
       query: glassformer.queryTokens(kind)[query], row: query + 1, key: glassformer.keyTokens(kind)[key], column: key + 1,
-      percent: percent(pattern.get(query, key), 1),
+      percent: percentWords(pattern.get(query, key), 1),
     };
     if (query >= reached) return { key: "cell_later", values };
     return { key: isHidden(kind, query, key) && pattern.get(query, key) === 0 ? "cell_hidden" : "cell_tip", values };
@@ -268,7 +305,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   });
 
   strip.addEventListener("click", (event) => {
-    const button = event.target.closest(".gf-head");
+    const button = event.target.closest(".gf-stage-head");
     if (button) choose(Number(button.dataset.layer), Number(button.dataset.head));
   });
   strip.addEventListener("keydown", (event) => {
@@ -283,7 +320,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     buttons[next[0]][next[1]].button.focus();
   });
   strip.addEventListener("pointerover", (event) => {
-    const button = event.target.closest(".gf-head");
+    const button = event.target.closest(".gf-stage-head");
     if (!button || event.pointerType === "touch") return tip(null);
     const [layer, head] = [Number(button.dataset.layer), Number(button.dataset.head)];
     const { kind, step } = glassformer.selection;
@@ -293,7 +330,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const box = button.getBoundingClientRect();
     if (!best) return tip({ key: "head_tip_nothing", values }, box.left, box.bottom);
     Object.assign(values, {
-      query: glassformer.queryTokens(kind)[best.row], key: glassformer.keyTokens(kind)[best.column], percent: percent(best.weight, 1),
+      query: glassformer.queryTokens(kind)[best.row], key: glassformer.keyTokens(kind)[best.column], percent: percentWords(best.weight, 1),
     });
     return tip({ key: "head_tip", values }, box.left, box.bottom);
   });
@@ -302,7 +339,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   return {
     draw, layout, follow,
     forget() { pictures.clear(); paint = null; },
-    label: (text) => canvas.setAttribute("aria-label", text),
+    label: (text) => setAttribute(canvas, "aria-label", text),
     element: large,
   };
 }

@@ -3,13 +3,28 @@
 
 const NOBODY = { query: null, key: null };
 
-/* "93 %", with one decimal where that says more; small weights never read as none. */
+/* Change only what differs: a page of a hundred chips is painted anew with every step. */
+function setText(node, text) {
+  const words = String(text);
+  if (node.textContent !== words) node.textContent = words;
+}
+function setAttribute(node, name, value) {
+  if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+
+/* "93 %", with one decimal where that says more; what is nearly none or nearly all is not rounded to it. */
 function percent(weight, decimals = 0) {
   if (weight > 0 && weight < 0.0005) return "< 0.1 %";
-  if (weight > 0 && weight < 0.1 && decimals === 0) return `${(weight * 100).toFixed(1)} %`;
   if (weight < 1 && weight >= 0.9995) return "> 99.9 %";
-  if (weight < 1 && weight >= 0.995 && decimals === 0) return `${(weight * 100).toFixed(1)} %`;
-  return `${(weight * 100).toFixed(decimals)} %`;
+  const fine = weight > 0 && (weight < 0.1 || weight >= 0.995) && weight < 1;
+  return `${(weight * 100).toFixed(fine ? 1 : decimals)} %`;
+}
+
+/* The same within a sentence: "under 0.1 %", "over 99.9 %". */
+function percentWords(weight, decimals = 0) {
+  const number = percent(weight, decimals);
+  if (number[0] === "<") return glassformer.t("decode.under", { percent: number.slice(2) });
+  return number[0] === ">" ? glassformer.t("decode.over", { percent: number.slice(2) }) : number;
 }
 
 /* How many rows of the chosen kind exist at a step: the encoder has read all of the source before the first one. */
@@ -82,14 +97,14 @@ function lookSentence(selection, focus) {
   if (query !== null && key !== null)
     return {
       key: "say_cell",
-      values: { ...place, query: queries[query], key: keys[key], position: key + 1, percent: percent(pattern.get(query, key)) },
+      values: { ...place, query: queries[query], key: keys[key], position: key + 1, percent: percentWords(pattern.get(query, key)) },
     };
   if (key !== null) {
     const looks = Array.from({ length: reached }, (_, row) => ({ row, weight: pattern.get(row, key) }));
     const most = looks.reduce((best, look) => (look.weight > best.weight ? look : best), { row: null, weight: 0 });
     const values = { ...place, key: keys[key], position: key + 1 };
     if (most.row === null) return { key: "say_column_nobody", values };
-    return { key: "say_column", values: { ...values, query: queries[most.row], percent: percent(most.weight) } };
+    return { key: "say_column", values: { ...values, query: queries[most.row], percent: percentWords(most.weight) } };
   }
   if (query === null) {
     if (kind !== "encoder_self") return { key: "say_start", values: {} };
@@ -97,17 +112,17 @@ function lookSentence(selection, focus) {
     if (weight >= 0.35) {
       const side = offset === 0 ? "offset_0" : offset < 0 ? "offset_before" : "offset_after";
       const words = glassformer.t(`decode.${side}`, { n: Math.abs(offset) });
-      return { key: "say_encoder_all", values: { ...place, percent: percent(weight), offset: words, n: pattern.rows } };
+      return { key: "say_encoder_all", values: { ...place, percent: percentWords(weight), offset: words, n: pattern.rows } };
     }
     const cell = strongestCell(pattern, reached);
     return {
       key: "say_encoder_spread",
-      values: { ...place, query: queries[cell.row], key: keys[cell.column], percent: percent(cell.weight) },
+      values: { ...place, query: queries[cell.row], key: keys[cell.column], percent: percentWords(cell.weight) },
     };
   }
   const [first, second] = heaviest(pattern, query);
   const values = {
-    ...place, key: keys[first.column], percent: percent(first.weight), position: first.column + 1,
+    ...place, key: keys[first.column], percent: percentWords(first.weight), position: first.column + 1,
   };
   if (kind === "encoder_self") {
     Object.assign(values, { query: queries[query], row: query + 1 });
@@ -121,7 +136,7 @@ function lookSentence(selection, focus) {
   return {
     key: `${name}_two`,
     values: {
-      ...values, key2: keys[second.column], percent2: percent(second.weight), position2: second.column + 1,
+      ...values, key2: keys[second.column], percent2: percentWords(second.weight), position2: second.column + 1,
       where2: kind === "decoder_self" ? whereBack(query, second.column) : "",
     },
   };
@@ -133,10 +148,10 @@ function sureSentence(selection, focus) {
   const step = glassformer.trace.steps[focus.query];
   const [first, second] = step.candidates;
   if (!first) return null;
-  const values = { token: step.token, percent: percent(Math.exp(step.log_prob)) };
+  const values = { token: step.token, percent: percentWords(Math.exp(step.log_prob)) };
   if (!second || first[1] > 0.9) return { key: "say_sure", values };
   const other = second[0] === step.token.label ? first : second;
-  return { key: "say_runner_up", values: { ...values, second: { label: other[0] }, percent2: percent(other[1]) } };
+  return { key: "say_runner_up", values: { ...values, second: { label: other[0] }, percent2: percentWords(other[1]) } };
 }
 
 /* A sentence as nodes: its words as text, its tokens each in a <bdi>, so that no token bends the words around it. */
@@ -151,7 +166,7 @@ function sentenceNodes({ key, values }) {
       return number;
     }
     const token = document.createElement("bdi");
-    token.className = "gf-say-token";
+    token.className = "gf-stage-say-token";
     token.textContent = value.label;
     return token;
   });

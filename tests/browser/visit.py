@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import time
 from urllib.parse import urlencode, urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
 
 TAB_NAMES = ("decode", "attention", "positions", "masks", "train")
-READY_MS = 20_000
-QUIET_MS = 300
+READY_MS = 60_000  # for machines with more to do than these tests
+QUIET_ROUNDS = 3
 
 # Gradio keeps one stream open for as long as the page is; everything else ends when its event has been answered.
 _ENDLESS = re.compile(r"/heartbeat/")
 # Gradio's client cuts the stream of answers itself once the last one is in; the browser calls that a failure.
 _CUT_BY_GRADIO = re.compile(r"/gradio_api/queue/data\?")
+# Idle is what the browser says, not what the clock says: a busy machine may take seconds from one event to the next.
+_WAIT_UNTIL_IDLE = """() => new Promise((done) => {
+  requestAnimationFrame(() => requestIdleCallback(() => setTimeout(done, 50), { timeout: 5000 }));
+})"""
 
 
 class Visit:
@@ -33,6 +38,7 @@ class Visit:
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce",
         )
+        self.context.set_default_timeout(READY_MS)
         self.page = self.context.new_page()
         self._listen()
         self.page.goto(f"{url}/?{urlencode({'lang': lang, '__theme': 'dark' if dark else 'light', **query})}")
@@ -41,16 +47,15 @@ class Visit:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until no answer of the server is outstanding, and two more frames are drawn."""
-        waited = quiet = 0
-        while quiet < QUIET_MS:
-            self.page.wait_for_timeout(50)
-            waited += 50
-            quiet = 0 if self._pending else quiet + 50
-            if waited > READY_MS:
+        """Wait until no answer of the server is outstanding and the browser has nothing left to do."""
+        deadline = time.monotonic() + READY_MS / 1000
+        quiet = 0
+        while quiet < QUIET_ROUNDS:
+            self.page.evaluate(_WAIT_UNTIL_IDLE)
+            quiet = 0 if self._pending else quiet + 1
+            if time.monotonic() > deadline:
                 waiting = "\n".join(request.url for request in self._pending)
                 raise AssertionError(f"the page did not settle within {READY_MS} ms; still open:\n{waiting}")
-        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def close(self) -> None:
         """End the visit. What the browser cuts off by closing is no problem of the page."""
@@ -100,3 +105,29 @@ def open_tab(page: Page, name: str) -> None:
     """Press the tab ``name`` (one of ``TAB_NAMES``) and wait until it is the one on show."""
     page.locator(f".gf-tabs [role=tab][data-tab-id={name}]").click()
     page.wait_for_selector(f".gf-tabs [role=tab][data-tab-id={name}][aria-selected=true]")
+
+
+def decode_text(page: Page, text: str) -> None:
+    """Type ``text`` and press Decode. The answer comes later: ``settle(page)``."""
+    page.locator(".gf-text textarea").fill(text)
+    page.locator(".gf-run").click()
+
+
+def choose_language(page: Page, name: str) -> None:
+    """Press a language in the header, by its own name: "English" or "中文"."""
+    page.locator(".gf-language label", has_text=name).click()
+
+
+def status(page: Page) -> str:
+    """The line under the text: what happened, or what is wrong."""
+    return page.locator(".gf-status").inner_text()
+
+
+def source_labels(page: Page) -> list[str]:
+    """The source tokens of the run on display, as its views label them."""
+    return page.evaluate("glassformer.trace.source.map((token) => token.label)")
+
+
+def written_labels(page: Page) -> list[str]:
+    """What the model wrote in the run on display."""
+    return page.evaluate("glassformer.trace.steps.map((step) => step.token.label)")

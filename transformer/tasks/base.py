@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -128,7 +129,7 @@ def make_batch(
 
 def _padded(rows: Sequence[tuple[int, ...]], pad_id: int) -> Tensor:
     width = max(map(len, rows))
-    return torch.tensor([row + (pad_id,) * (width - len(row)) for row in rows])
+    return torch.from_numpy(np.array([row + (pad_id,) * (width - len(row)) for row in rows]))
 
 
 def check_split(split: str) -> None:

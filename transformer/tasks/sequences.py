@@ -76,7 +76,7 @@ class SequenceTask(Task):
         return torch.randint(first, len(self.src_tokenizer), (n, length), generator=generator).tolist()
 
     def _is_in(self, split: str, ids: tuple[int, ...]) -> bool:
-        return split_of(self.src_tokenizer.decode(ids)) == split
+        return split_of(" ".join(self.src_tokenizer.tokens(ids))) == split
 
 
 def sequence_model(**sizes: object) -> TransformerConfig:

@@ -50,8 +50,11 @@ class Texts:
         already worded in English.
         """
         self._keys.append((component, keys))
-        for name, text in self._words(keys, "en").items():
+        words = self._words(keys, "en")
+        for name, text in words.items():
             setattr(component, name, text)
+        # Gradio checks a choice against those in here once the component has been updated.
+        component.constructor_args.update(words)
         return component
 
     @property

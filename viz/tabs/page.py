@@ -19,6 +19,7 @@ from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, sent, status_lin
 from viz.tabs.text_input import build_text_input
 from viz.tabs.train import build_train_tab
 
+CACHE_SECONDS = (600, 3600)  # files made for visitors: how often old ones are looked for, and how old is old
 # Read in the browser when the page opens: what the address asks for.
 LANGUAGE_SCRIPT = "(language, session) => [glassformer.language, session]"
 LINK_SCRIPT = """(text, model, session, device, language) =>
@@ -29,7 +30,9 @@ def build_page() -> gr.Blocks:
     """The Blocks of the page, with an example already decoded."""
     first = first_session()
     texts = Texts()
-    with gr.Blocks(title="Glassformer", analytics_enabled=False, fill_width=True) as page:
+    with gr.Blocks(
+        title="Glassformer", analytics_enabled=False, fill_width=True, delete_cache=CACHE_SECONDS
+    ) as page:
         build_public_interface(INFER["concurrency_id"])  # first, so that no handler of the page takes its names
         session = gr.State(first)
         device = gr.State("cpu")

@@ -187,10 +187,10 @@ def _words(language: str, key: str, **values: object) -> str:
 def build_positions_tab(shared: Shared) -> None:
     """Lay the tab out and wire it: one request fills it when it is looked at; small ones follow the choices."""
     texts = shared.texts
-    with gr.Row(elem_classes="gf-cards gf-positions-top", equal_height=False):
+    with gr.Row(elem_classes="gf-positions-top", equal_height=False):
         guide = PositionsGuide(elem_classes="gf-positions-guide-box")
         side = texts.add(
-            gr.Radio(choices=list(SIDES), value="source", min_width=280, elem_classes="gf-segmented"),
+            gr.Radio(choices=list(SIDES), value="source", elem_classes=["gf-segmented", "gf-positions-side"]),
             label="positions.side",
             choices=[("positions.side_source", "source"), ("positions.side_target", "target")],
         )
@@ -208,7 +208,7 @@ def build_positions_tab(shared: Shared) -> None:
     with gr.Column(elem_classes="gf-card") as second_row:
         card_heading("positions", "similarity", 3)
         measure = texts.add(
-            gr.Radio(choices=list(MEASURES), value="cosine", elem_classes="gf-segmented"),
+            gr.Radio(choices=list(MEASURES), value="cosine", elem_classes=["gf-segmented", "gf-measure"]),
             label="positions.measure",
             choices=[("positions.measure_cosine", "cosine"), ("positions.measure_dot", "dot")],
         )

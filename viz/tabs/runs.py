@@ -9,6 +9,9 @@ from transformer.tracing import Trace, trace_text
 from viz.payload import token_chips, trace_payload
 from viz.tabs.language import say
 from viz.tabs.session import Session
+from viz.tabs.zero_gpu import on_gpu
+
+trace_on_gpu = on_gpu(trace_text)
 
 
 def payload_of(trace: Trace) -> str:
@@ -40,7 +43,8 @@ def run_facts(language: str, session: Session) -> str:
     n_unknown = trace.src_tokens.count("<unk>")
     if n_unknown:
         facts.append(say(language, "runs.unknown", n=n_unknown))
-    limit = trained_length(session.checkpoint)
+    checkpoint = session.matching_checkpoint
+    limit = trained_length(checkpoint) if checkpoint is not None else None
     n_symbols = sum(token not in ("<eos>", "<pad>") for token in trace.src_tokens)
     if limit and n_symbols > limit:
         facts.append(say(language, "runs.longer_than_trained", limit=limit, n=n_symbols))
@@ -50,7 +54,8 @@ def run_facts(language: str, session: Session) -> str:
 def run_text(session: Session, text: str, device: str) -> Session:
     """The session with ``text`` decoded by its model on ``device``. Raises InputError for what cannot be read."""
     text = text if isinstance(text, str) else ""  # a program may send anything in its place
-    return session.with_trace(trace_text(session.checkpoint, text, device=checked_device(device)))
+    trace = (trace_text if device == "cpu" else trace_on_gpu)(session.checkpoint, text, device=checked_device(device))
+    return session.with_trace(trace)
 
 
 def example_texts(task_name: str) -> list[str]:

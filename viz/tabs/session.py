@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
-from transformer.checkpoints import Checkpoint, shipped_checkpoint, shipped_names
+from transformer.checkpoints import META_FILE, Checkpoint, checkpoint_files, shipped_checkpoint, shipped_names
 from transformer.tasks import task
 from transformer.tracing import Trace, trace_text
 
@@ -13,11 +14,15 @@ OWN = "own"  # the model picker's value for the visitor's own model, trained her
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One visitor's view. ``own`` is the model they trained or opened, ``model_name`` which model is in use."""
+    """One visitor's view. ``own`` is the model they trained or opened, ``model_name`` which model is in use.
+
+    ``opened`` is True when the run on display came from a file, so that no model here need have made it.
+    """
 
     model_name: str
     trace: Trace
     own: Checkpoint | None = None
+    opened: bool = False
 
     def __deepcopy__(self, memo: dict) -> Session:
         # Gradio copies the first state for every visitor. Nothing in here is ever changed, so one will do.
@@ -28,9 +33,27 @@ class Session:
         """The model in use."""
         return self.own if self.model_name == OWN and self.own is not None else shipped_checkpoint(self.model_name)
 
+    @property
+    def matching_checkpoint(self) -> Checkpoint | None:
+        """The model that made the run on display, fit to recompute it; None when no model here did."""
+        if not self.opened:
+            return self.checkpoint
+        name = self._matching_name()
+        return None if name is None else replace(self, model_name=name).checkpoint
+
+    def _matching_name(self) -> str | None:
+        """The model picker's value for the model that made the run on display; the one in use comes first."""
+        names = dict.fromkeys((self.model_name, *((OWN,) if self.own is not None else ()), *shipped_names()))
+        return next((name for name in names if _made(replace(self, model_name=name).checkpoint, self.trace)), None)
+
     def with_trace(self, trace: Trace) -> Session:
-        """The same with another run on display."""
-        return replace(self, trace=trace)
+        """The same with another run on display, decoded by the model in use."""
+        return replace(self, trace=trace, opened=False)
+
+    def with_opened_trace(self, trace: Trace) -> Session:
+        """The same with a run from a file on display, and the model that made it in use, where it is here."""
+        session = replace(self, trace=trace, opened=True)
+        return replace(session, model_name=session._matching_name() or session.model_name)
 
     def with_model(self, name: str) -> Session:
         """The same with another of the models there are in use."""
@@ -38,7 +61,28 @@ class Session:
 
     def with_own(self, checkpoint: Checkpoint) -> Session:
         """The same with a model of the visitor's own in use."""
-        return replace(self, model_name=OWN, own=checkpoint)
+        return replace(self, model_name=OWN, own=_with_fingerprint(checkpoint))
+
+
+def _with_fingerprint(checkpoint: Checkpoint) -> Checkpoint:
+    """The same with the sha256 its weights file has or would have, by which a run is known to be its own."""
+    if checkpoint.meta.get("sha256"):
+        return checkpoint
+    written = json.loads(checkpoint_files(checkpoint)[META_FILE])
+    return replace(checkpoint, meta={**checkpoint.meta, "sha256": written["sha256"]})
+
+
+def _made(checkpoint: Checkpoint, trace: Trace) -> bool:
+    """Whether a run is this model's: the same weights and sizes, ids that fit and mean the tokens shown."""
+    config = checkpoint.model.config
+    return (
+        bool(trace.weights_sha256)
+        and trace.weights_sha256 == checkpoint.meta.get("sha256")
+        and trace.config == config.to_dict()
+        and max(len(trace.src_ids), len(trace.tgt_in_ids)) <= config.max_len
+        and trace.src_tokens == checkpoint.src_tokenizer.tokens(trace.src_ids)
+        and trace.tgt_in_tokens == checkpoint.tgt_tokenizer.tokens(trace.tgt_in_ids)
+    )
 
 
 def first_session() -> Session:

@@ -27,8 +27,9 @@ RANGES = {
 }
 LEARNING_RATES = (1e-6, 1000.0)  # up to the absurd: a diverging training is worth seeing once
 NORMS = ("pre", "post")
-FEWEST_STEPS_BETWEEN = 25
 MOST_EVALUATIONS = 40  # and with them snapshots on the timeline
+ROUND_STEPS = 5  # evaluations come at multiples of it
+FEWEST_STEPS_BETWEEN = 25
 
 # In the order of the page's controls.
 NAMES = (
@@ -87,7 +88,7 @@ def job_of(settings: Mapping[str, object], *, device: str, fixed_batch: bool, se
                 warmup_steps=whole["warmup_steps"],
                 max_length=whole["max_length"],
                 seed=whole["seed"],
-                evaluate_every=max(FEWEST_STEPS_BETWEEN, math.ceil(steps / (MOST_EVALUATIONS - 2))),
+                evaluate_every=steps_between_evaluations(steps),
             ),
             device=checked_device(device),
             fixed_batch=fixed_batch,
@@ -97,6 +98,12 @@ def job_of(settings: Mapping[str, object], *, device: str, fixed_batch: bool, se
         raise
     except ValueError as error:
         raise InputError("training_refused", reason=str(error)) from None
+
+
+def steps_between_evaluations(steps: int) -> int:
+    """Few enough that an evaluation before the first step, one at the end and one at a stop fit in, too."""
+    between = math.ceil(steps / (MOST_EVALUATIONS - 3) / ROUND_STEPS) * ROUND_STEPS
+    return max(FEWEST_STEPS_BETWEEN, between)
 
 
 def _number(settings: Mapping[str, object], name: str, lowest: float, highest: float, language: str) -> float:

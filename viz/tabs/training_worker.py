@@ -85,7 +85,7 @@ class _InterruptedTraining(Exception):
 def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Evaluation | Snapshot | Outcome]:
     """Train, and yield the probe, then everything that happens as it happens, the ``Outcome`` last.
 
-    ``stop.is_set()`` is asked before every pass through the decoder. Draws no global random number.
+    ``stop.is_set()`` is asked at every layer, forwards and backwards. Draws no global random number.
     """
     of_task = task_named(job.task)
     trainer = Trainer(
@@ -102,7 +102,11 @@ def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Eval
         if must_end():
             raise _InterruptedTraining
 
-    hook = trainer.model.decoder.register_forward_pre_hook(interrupt)
+    hooks = [
+        register(interrupt)
+        for layer in (*trainer.model.encoder.layers, *trainer.model.decoder.layers)
+        for register in (layer.register_forward_pre_hook, layer.register_full_backward_pre_hook)
+    ]
     try:
         for event in trainer.run():
             yield event
@@ -116,7 +120,8 @@ def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Eval
     except TrainingDiverged as error:
         code, values = "diverged", error.values
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
 
     evaluations = trainer.history.evaluations
     if not evaluations:  # stopped before anything was learnt
@@ -143,15 +148,16 @@ def _evaluates_quickly(trainer: Trainer) -> bool:
 
 
 def probe_of(pairs: list[Pair]) -> Pair:
-    """The first of the longest pairs that are short enough for small maps."""
+    """The longest pair that is short enough for small maps; among equals the one that repeats itself least."""
     short = [pair for pair in pairs if len(pair[0].split()) <= LONGEST_PROBE] or pairs[:1]
-    return max(short, key=lambda pair: len(pair[0].split()))
+    return max(short, key=lambda pair: (len(pair[0].split()), len(set(pair[0].split()))))
 
 
 def snapshot_of(model: Transformer, of_task: Task, probe: Pair, evaluation: Evaluation, device: str) -> Snapshot:
     """What ``model`` does with ``probe`` at the time of ``evaluation``."""
     (result,) = write_all(model, of_task, [probe], device)
-    return Snapshot(evaluation.step, evaluation.exact_match, result.written, probe_patterns(model, of_task, probe, device))
+    patterns = probe_patterns(model, of_task, probe, device)
+    return Snapshot(evaluation.step, evaluation.exact_match, result.written, patterns)
 
 
 @torch.inference_mode()
@@ -210,6 +216,7 @@ class Training:
     def __init__(self, number: int, job: Job, line: Line) -> None:
         self.id, self.job = f"training-{number}", job
         self.history, self.snapshots = History(), []
+        self.evaluated_after: list[float] = []  # seconds since its turn began, one an evaluation
         self.probe: Pair | None = None
         self.outcome: Outcome | None = None
         self.stop_flag = stop_flag()
@@ -257,6 +264,7 @@ class Training:
                     if isinstance(event, StepRecord):
                         self.history.steps.append(event)
                     elif isinstance(event, Evaluation):
+                        self.evaluated_after.append(round(self.seconds, 2))  # first: it must be there for the view
                         self.history.evaluations.append(event)
                     elif isinstance(event, Snapshot):
                         self.snapshots.append(event)
@@ -264,7 +272,7 @@ class Training:
                         outcome = event
                     else:
                         self.probe = event
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, the visitor is told and the server goes on
+        except Exception as error:  # whatever went wrong, the visitor is told and the server goes on
             log.exception("a training failed")
             outcome = Outcome("failed", {"reason": f"{type(error).__name__}: {error}", "step": len(self.history.steps)})
         finally:
@@ -277,7 +285,9 @@ class Training:
 class Trainings:
     """The trainings of all visitors, one each. The limits come from ``GLASSFORMER_*`` variables; see the README."""
 
-    def __init__(self, at_once: int | None = None, seconds: float | None = None, line_length: int | None = None) -> None:
+    def __init__(
+        self, at_once: int | None = None, seconds: float | None = None, line_length: int | None = None
+    ) -> None:
         environment = os.environ.get
         self.seconds = seconds or float(environment("GLASSFORMER_TRAIN_SECONDS") or 120)
         self.line = Line(

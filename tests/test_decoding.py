@@ -12,7 +12,6 @@ from torch import Tensor
 
 from builders import float64_model, generator, padded, small_configs, token_ids
 from transformer.decoding import Decoded, cached_next_logits, greedy_decode
-from transformer.masks import padding_mask
 
 BOS, EOS = 1, 2
 

@@ -160,7 +160,7 @@ def test_info_names_the_tasks_and_describes_their_models(json_of, capsys):
         (["run", "copy", "1", "--search", "guess"], "guess"),
         (["run", "copy", "1", "--beam-width", "0"], "from 1 to 16, got '0'"),
         (["run", "copy", "1", "--beam-width", "2"], "--beam-width belongs to --search beam"),
-        (["run", "copy", "1", "--temperature", "nan"], "above 0, got 'nan'"),
+        (["run", "copy", "1", "--temperature", "nan"], "at most 100, got 'nan'"),
         (["run", "copy", "1", "--top-p", "1.5"], "above 0 and at most 1, got '1.5'"),
         (["run", "copy", "1", "--top-k", "few"], "at least 1, got 'few'"),
         (["run", "copy", "1", "--seed", "-1"], "got '-1'"),

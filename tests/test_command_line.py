@@ -70,6 +70,29 @@ def test_run_gives_tokens_as_the_model_reads_and_writes_them(json_of, name, writ
     assert sum(result["log_probs"]) == pytest.approx(result["log_prob"], abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--search", "beam", "--beam-width", "1"),
+        ("--search", "beam", "--beam-width", "4", "--length-penalty", "0.6"),
+        ("--search", "sample", "--temperature", "0"),
+        ("--search", "sample", "--top-k", "1", "--seed", "7"),
+    ],
+)
+def test_every_search_of_the_command_line_finds_what_is_certain(json_of, flags):
+    result = json_of("run", "copy", "3 1 7 3 10 2", *flags)
+    assert result["text"] == "3 1 7 3 10 2"
+    assert result["search"] == flags[1]
+    assert sum(result["log_probs"]) == pytest.approx(result["log_prob"], abs=1e-12)
+
+
+def test_samples_at_a_high_temperature_differ_by_seed_and_repeat_with_it(json_of):
+    flags = ("run", "copy", "3 1 7 3 10 2", "--search", "sample", "--temperature", "50", "--seed")
+    first, again, other = json_of(*flags, "1"), json_of(*flags, "1"), json_of(*flags, "2")
+    assert first["tgt_tokens"] == again["tgt_tokens"]
+    assert first["tgt_tokens"] != other["tgt_tokens"]
+
+
 def test_the_log_probabilities_of_run_are_those_of_one_full_forward_pass(json_of):
     result = json_of("run", "copy", "3 1 7 3 10 2")
     checkpoint = shipped_checkpoint("copy")
@@ -130,12 +153,14 @@ def test_info_names_the_tasks_and_describes_their_models(json_of, capsys):
         (["run", "copy", " \t\n "], "no tokens"),
         (["run", "copy", " ".join(["1"] * 64)], "at most 63 tokens, this text has 64"),
         (["run", "copy", "1" * 300], "256 characters, this one has 300"),
-        (["run", "copy", "1", "--search", "beam"], "no beam search yet: --search must be greedy"),
-        (["run", "copy", "1", "--search", "sample"], "no sample search yet"),
+        (["run", "copy", "1", "--search", "beam", "--beam-width", "17"], "from 1 to 16, got '17'"),
+        (["run", "copy", "1", "--search", "sample", "--temperature", "-1"], "of at least 0 and at most 100"),
+        (["run", "copy", "1", "--search", "sample", "--top-p", "0"], "above 0 and at most 1"),
+        (["run", "copy", "1", "--temperature", "1"], "--temperature belongs to --search sample"),
         (["run", "copy", "1", "--search", "guess"], "guess"),
-        (["run", "copy", "1", "--beam-width", "0"], "at least 1, got '0'"),
+        (["run", "copy", "1", "--beam-width", "0"], "from 1 to 16, got '0'"),
         (["run", "copy", "1", "--beam-width", "2"], "--beam-width belongs to --search beam"),
-        (["run", "copy", "1", "--temperature", "nan"], "above 0, got 'nan'"),
+        (["run", "copy", "1", "--temperature", "nan"], "at most 100, got 'nan'"),
         (["run", "copy", "1", "--top-p", "1.5"], "above 0 and at most 1, got '1.5'"),
         (["run", "copy", "1", "--top-k", "few"], "at least 1, got 'few'"),
         (["run", "copy", "1", "--seed", "-1"], "got '-1'"),

@@ -21,17 +21,18 @@ from transformer.checkpoints import META_FILE, Checkpoint, load_checkpoint, ship
 from transformer.command_training import train
 from transformer.devices import available_devices, checked_device
 from transformer.errors import CommandError, InputError
-from transformer.evaluation import exact_match, exact_match_by_length, write_all
+from transformer.evaluation import write_all
+from transformer.reports import evaluation_report, run_report
+from transformer.search import SEARCHES, WIDEST_BEAM, Search
 from transformer.tasks import TASKS, task
 from transformer.trace_files import save_trace
 from transformer.tracing import trace_text
 from transformer.training_config import LARGEST_SEED
 
-SEARCHES = ("greedy", "beam", "sample")
-SEARCHES_BUILT = ("greedy",)
 # Which search each flag belongs to.
 SEARCH_FLAGS = {
     "beam_width": "beam", "length_penalty": "beam", "temperature": "sample", "top_k": "sample", "top_p": "sample",
+    "repetition_penalty": "sample", "seed": "sample",
 }
 N_TEST_SEQUENCES, MOST_TEST_SEQUENCES = 1_000, 100_000
 TEST_SEED = 0  # which of the unseen sequences are taken; the split itself does not depend on it
@@ -96,19 +97,25 @@ def build_parser() -> Parser:
         if reads_checkpoint:
             added.add_argument("--checkpoint", type=Path, metavar="DIR", help="use this model, not the shipped one")
 
+    def search_flags(added: argparse.ArgumentParser) -> None:
+        added.add_argument("--search", choices=SEARCHES, default="greedy", help="how the next token is chosen")
+        added.add_argument("--beam-width", type=whole_number(1, WIDEST_BEAM), metavar="N", help="beam: default 4")
+        added.add_argument("--length-penalty", type=number(0, 10), metavar="A", help="beam: default 0, none")
+        added.add_argument("--temperature", type=number(0, 100), metavar="X", help="sample: default 1; 0 is greedy")
+        added.add_argument("--top-k", type=whole_number(1), metavar="K", help="sample: only the K most probable")
+        added.add_argument(
+            "--top-p", type=number(0, 1, or_smallest=False), metavar="P", help="sample: only the best of P together"
+        )
+        added.add_argument("--repetition-penalty", type=number(1, 100), metavar="R", help="sample: default 1, none")
+        added.add_argument("--seed", type=seed, metavar="S", help="sample: of the draws (default 0)")
+
     info = command("info", "Say what tasks there are, or describe one and its model.", follow_info)
     info.add_argument("task", metavar="TASK", nargs="?", help=f"one of {', '.join(TASKS)}")
 
     run = command("run", "Let the model write the target of a text.", follow_run)
     shared(run, reads_checkpoint=True)
     run.add_argument("text", metavar="TEXT", help='the source, e.g. "3 1 7 3 10 2"')
-    run.add_argument("--search", choices=SEARCHES, default="greedy", help="how the next token is chosen")
-    run.add_argument("--beam-width", type=whole_number(1), metavar="N")
-    run.add_argument("--length-penalty", type=number(0), metavar="A")
-    run.add_argument("--temperature", type=number(0, or_smallest=False), metavar="X")
-    run.add_argument("--top-k", type=whole_number(1), metavar="K")
-    run.add_argument("--top-p", type=number(0, 1, or_smallest=False), metavar="P")
-    run.add_argument("--seed", type=seed, metavar="S")
+    search_flags(run)
     run.add_argument("--trace", type=Path, metavar="FILE.json", help="also save the whole run for the page to open")
 
     evaluate = command("evaluate", "Measure the model on pairs it never trained on.", follow_evaluate)
@@ -177,18 +184,12 @@ def describe(name: str) -> dict:
 def follow_run(arguments: argparse.Namespace) -> int:
     """``run``: one text."""
     of_task = task(arguments.task)
-    if arguments.search not in SEARCHES_BUILT:
-        there_is = ", ".join(SEARCHES_BUILT)
-        raise CommandError(f"There is no {arguments.search} search yet: --search must be {there_is}.")
-    for flag, search in SEARCH_FLAGS.items():
-        if getattr(arguments, flag) is not None and search != arguments.search:
-            name = flag.replace("_", "-")
-            raise CommandError(f"--{name} belongs to --search {search}, this is --search {arguments.search}.")
+    search = chosen_search(arguments)
     if arguments.trace is not None and (arguments.trace.is_dir() or not arguments.trace.absolute().parent.is_dir()):
         raise CommandError(f"No file can be written at {arguments.trace}.")
     device = checked_device(arguments.device)
     checkpoint = chosen_checkpoint(arguments)
-    trace = trace_text(checkpoint, arguments.text, device=device)
+    trace = trace_text(checkpoint, arguments.text, device=device, search=search)
     if arguments.trace is not None:
         save_trace(trace, arguments.trace)
     n_symbols = len(of_task.src_tokenizer.encode(arguments.text).ids)
@@ -198,18 +199,7 @@ def follow_run(arguments: argparse.Namespace) -> int:
     if not trace.finished:
         remark(f"The model did not write <eos> within {len(trace.steps)} tokens.")
     if arguments.json:
-        print_json({
-            "task": trace.task,
-            "text": trace.output_text,
-            "src_tokens": trace.src_tokens,
-            "tgt_tokens": [step.token for step in trace.steps],
-            "finished": trace.finished,
-            "log_prob": trace.log_prob,
-            "log_probs": [step.log_prob for step in trace.steps],
-            "search": arguments.search,
-            "device": device,
-            "milliseconds": round(trace.milliseconds, 3),
-        })
+        print_json(run_report(trace))
     else:
         print(trace.output_text)
     return 0
@@ -225,24 +215,26 @@ def follow_evaluate(arguments: argparse.Namespace) -> int:
     results = write_all(
         checkpoint.model_on(device), of_task, of_task.pairs("test", arguments.limit, TEST_SEED), device
     )
-    seconds = time.perf_counter() - started
-    value, by_length = exact_match(results), exact_match_by_length(of_task, results)
+    report = evaluation_report(of_task, results, device, time.perf_counter() - started)
     if arguments.json:
-        print_json({
-            "task": of_task.name,
-            "metric": of_task.metric,
-            "value": value,
-            "n": len(results),
-            "split": "test",
-            "by_length": {str(length): {"value": part, "n": n} for length, (part, n) in by_length.items()},
-            "device": device,
-            "seconds": round(seconds, 3),
-        })
+        print_json(report)
     else:
-        print(f"{of_task.metric} {value:.4f} on {len(results)} unseen sequences ({seconds:.1f} s on {device})")
-        for length, (part, n) in by_length.items():
-            print(f"  length {length:2d}: {part:.4f} of {n}")
+        n, seconds = report["n"], report["seconds"]
+        print(f"{report['metric']} {report['value']:.4f} on {n} unseen sequences ({seconds:.1f} s on {device})")
+        for length, part in report["by_length"].items():
+            print(f"  length {length:>2}: {part['value']:.4f} of {part['n']}")
     return 0
+
+
+def chosen_search(arguments: argparse.Namespace) -> Search:
+    """The search the flags ask for; a flag of another search is refused, for it would change nothing."""
+    settings = {flag: getattr(arguments, flag) for flag in SEARCH_FLAGS if getattr(arguments, flag) is not None}
+    for flag in settings:
+        search = SEARCH_FLAGS[flag]
+        if search != arguments.search:
+            name = flag.replace("_", "-")
+            raise CommandError(f"--{name} belongs to --search {search}, this is --search {arguments.search}.")
+    return Search(arguments.search, **settings)
 
 
 def chosen_checkpoint(arguments: argparse.Namespace) -> Checkpoint:

@@ -22,6 +22,8 @@ SENTENCES = {
     "training_missing": "There is no interrupted training in {folder}: leave --resume out to start one.",
     "training_invalid": "The training saved in {folder} cannot go on: {reason}.",
     "file_too_large": "The file may have {limit} MB, this one has {size}.",
+    "search_unknown": "There is no search {name!r}, expected one of: {known}.",
+    "search_setting": "{name} must be a number from {smallest} to {largest}, got {value!r}.",
     "setting_range": "{name}: a number from {lowest} to {highest} is needed, got {value}.",
     "setting_whole": "{name}: a whole number from {lowest} to {highest} is needed, got {value}.",
     "setting_choice": "{name}: one of {choices} is needed, got {value}.",

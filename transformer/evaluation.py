@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer.decoding import Decoded, cached_next_logits, greedy_decode
+from transformer.decoding import Decoded
 from transformer.model import Transformer
+from transformer.search import GREEDY, Search
 from transformer.tasks.base import Pair, Task
 
 BATCH_SIZE = 250  # sequences decoded at once
@@ -65,8 +66,10 @@ def loss_and_accuracy(
 
 
 @torch.inference_mode()
-def write_all(model: Transformer, task: Task, pairs: Sequence[Pair], device: str = "cpu") -> list[Written]:
-    """Let the model write the target of each pair by greedy decoding, many at once, and compare.
+def write_all(
+    model: Transformer, task: Task, pairs: Sequence[Pair], device: str = "cpu", search: Search = GREEDY
+) -> list[Written]:
+    """Let the model write the target of each pair, many at once, and compare.
 
     Writing ends two tokens after the longest expected target: by then a row without ``<eos>`` is wrong anyway.
     """
@@ -74,9 +77,9 @@ def write_all(model: Transformer, task: Task, pairs: Sequence[Pair], device: str
     for start in range(0, len(pairs), BATCH_SIZE):
         part = pairs[start : start + BATCH_SIZE]
         batch = task.encode(part).to(device)
-        decoded = greedy_decode(
-            cached_next_logits(model, batch.src),
-            batch_size=len(part),
+        decoded = search.write(
+            model,
+            batch.src,
             bos_id=task.tgt_tokenizer.bos_id,
             eos_id=task.tgt_tokenizer.eos_id,
             max_steps=min(batch.tgt_out.shape[1] + 2, model.config.max_len),

@@ -40,6 +40,11 @@ class KeyValueCache:
             self._append(*attention.keys_values(context))
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
+    def select(self, rows: Tensor) -> None:
+        """Keep the given rows of the batch, in this order and as often as named: [B] ids of rows -> new batch."""
+        if self._keys is not None:
+            self._keys, self._values = self._keys[rows], self._values[rows]
+
     def _append(self, keys: Tensor, values: Tensor) -> None:
         if self._keys is None:
             capacity = self.capacity if self.grows else keys.shape[2]

@@ -19,7 +19,7 @@ def run_report(trace: Trace) -> dict:
         "finished": trace.finished,
         "log_prob": trace.log_prob,
         "log_probs": [step.log_prob for step in trace.steps],
-        "search": "greedy",
+        "search": trace.search,
         "device": trace.device,
         "milliseconds": round(trace.milliseconds, 3),
     }

@@ -20,7 +20,7 @@ FORMAT, VERSION = "glassformer-trace", 1
 MAX_FILE_BYTES = 20 * 1024 * 1024
 MAX_TOKENS = LARGEST_SIZES["max_len"]  # a side
 
-_TEXTS = ("task", "model", "text", "output_text", "device", "weights_sha256")
+_TEXTS = ("task", "model", "text", "output_text", "device", "search", "weights_sha256")
 _NUMBERS = ("log_prob", "milliseconds")
 _TOKEN_LISTS = ("src_tokens", "src_pieces", "tgt_in_tokens")
 _ID_LISTS = ("src_ids", "tgt_in_ids")

@@ -9,7 +9,7 @@ Shape legend: S source length, T steps (one written token each), L layers, H hea
 from __future__ import annotations
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -18,10 +18,11 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoints import Checkpoint
-from transformer.decoding import NextLogits, cached_next_logits, greedy_decode
+from transformer.decoding import NextLogits, cached_next_logits, forced, write
 from transformer.errors import InputError
 from transformer.hooks import record
 from transformer.masks import Masks
+from transformer.search import GREEDY, Search
 
 MAX_TEXT_LENGTH = 256  # characters
 N_CANDIDATES = 10
@@ -73,6 +74,7 @@ class Trace:
     device: str
     milliseconds: float
     patterns: dict[str, np.ndarray] = field(repr=False)  # kind -> float32 [L, H, T or S, T or S]
+    search: str = "greedy"  # which search chose the tokens
     weights_sha256: str = ""  # which weights file the run came from; empty for weights that were never saved
     id: str = field(default_factory=lambda: uuid4().hex)  # tells runs apart within the page
 
@@ -105,12 +107,20 @@ def encode_source(checkpoint: Checkpoint, text: str, n_padding: int = 0) -> tupl
 
 
 def trace_text(
-    checkpoint: Checkpoint, text: str, *, device: str = "cpu", n_padding: int = 0, max_steps: int | None = None
+    checkpoint: Checkpoint,
+    text: str,
+    *,
+    search: Search = GREEDY,
+    prefix: Sequence[int] = (),
+    device: str = "cpu",
+    n_padding: int = 0,
+    max_steps: int | None = None,
 ) -> Trace:
-    """Decode ``text`` greedily with everything on the way recorded, one step at a time.
+    """Decode ``text`` with everything on the way recorded, one step at a time.
 
-    ``max_steps`` caps the written tokens (default, and at most: the positions the model has).
-    Raises InputError for a text the model cannot read.
+    ``prefix`` is written first, whatever the model thinks of it, and the search goes on from there (a beam search
+    does not: after a prefix it is greedy). ``max_steps`` caps the written tokens (default, and at most: the positions
+    the model has). Raises InputError for a text the model cannot read.
     """
     ids, tokens, pieces = encode_source(checkpoint, text, n_padding)
     model = checkpoint.model_on(device)
@@ -128,15 +138,22 @@ def trace_text(
         src = torch.tensor([ids], device=device)
         with record(set(addresses["encoder_self"])) as encoder_acts:
             next_logits = cached_next_logits(model, src)
+        limits = {
+            "bos_id": tgt_tokenizer.bos_id,
+            "eos_id": tgt_tokenizer.eos_id,
+            "max_steps": min(max_steps or config.max_len, config.max_len),
+            "device": device,
+        }
+        if search.method == "beam" and not prefix:
+            (best,) = search.write(model, src, **limits)
+            prefix = best.token_ids
         decoder_acts: list[dict[str, Tensor]] = []
-        (decoded,) = greedy_decode(
+        (decoded,) = write(
             _recording(next_logits, {*addresses["decoder_self"], *addresses["cross"]}, decoder_acts),
+            forced(prefix, search.choice()),
             batch_size=1,
-            bos_id=tgt_tokenizer.bos_id,
-            eos_id=tgt_tokenizer.eos_id,
-            max_steps=min(max_steps or config.max_len, config.max_len),
             n_candidates=N_CANDIDATES,
-            device=device,
+            **limits,
         )
         n_steps = len(decoded.steps)
         patterns = {
@@ -174,6 +191,7 @@ def trace_text(
         device=device,
         milliseconds=milliseconds,
         patterns=patterns,
+        search=search.method,
         weights_sha256=checkpoint.meta.get("sha256", ""),
     )
 

@@ -238,6 +238,8 @@ def test_it_stops_early_when_evaluations_get_no_better(monkeypatch):
     one_step.train_step()
     assert same(weights(trainer), weights(one_step))
     assert not same(weights(trainer), at_the_end)
+    meta = trainer.checkpoint("best").meta
+    assert (meta["steps"], meta["validation"]["step"], meta["validation"]["exact_match"]) == (1, 1, 0.5)
 
 
 def test_it_stops_when_the_target_is_reached(monkeypatch):

@@ -146,9 +146,7 @@ def _finish(trainer: Trainer, folder: Path, command: str) -> dict:
             "by_length": {str(length): {"value": value, "n": n} for length, (value, n) in by_length.items()},
         }
     }
-    best_step = trainer.history.best.step
-    checkpoint = trainer.checkpoint(trainer.task.name, command=command, best_step=best_step, metrics=metrics)
-    save_checkpoint(checkpoint, folder)
+    save_checkpoint(trainer.checkpoint(trainer.task.name, command=command, metrics=metrics), folder)
     return metrics
 
 

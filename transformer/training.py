@@ -92,6 +92,7 @@ class Trainer:
         self.seconds = 0.0  # spent in steps and evaluations
         self.history = History()
         self.best_weights = self._copy_of_weights()
+        self._has_best_weights = False
         if fixed_batch:
             self.evaluation_pairs = task.pairs("train", training_config.batch_size, seed, training_config.max_length)
             self.batch = task.encode(self.evaluation_pairs).to(device)
@@ -135,6 +136,7 @@ class Trainer:
         self.optimizer.step()
 
         self.step += 1
+        self._has_best_weights = False
         self.seconds += time.perf_counter() - started
         right, tokens = count_right(logits.detach(), batch.tgt_out, self.model_config.pad_id)
         record = StepRecord(
@@ -175,20 +177,26 @@ class Trainer:
         return "steps" if self.step >= config.steps else None
 
     def restore_best(self) -> None:
-        """Put back the weights of the best evaluation."""
+        """Put back the weights of the best evaluation (those of the start when there was none)."""
         self.model.load_state_dict(self.best_weights)
+        self._has_best_weights = True
 
     def checkpoint(self, name: str, **more: object) -> Checkpoint:
         """A copy of the weights as they are now, with a meta that tells how they came about.
 
-        ``more`` is added to the meta. The copy stays as it is while the training goes on.
+        ``steps`` in the meta counts the steps these weights have seen, ``validation`` is the newest evaluation on
+        the way to them; ``more`` is added. The copy stays as it is while the training goes on.
         """
         model = Transformer(self.model_config)
         model.load_state_dict({key: value.detach().cpu() for key, value in self.model.state_dict().items()})
-        last = self.history.evaluations[-1] if self.history.evaluations else None
+        best, evaluations = self.history.best, self.history.evaluations
+        if self._has_best_weights:
+            step, measured = (best.step, best) if best else (0, None)
+        else:
+            step, measured = self.step, evaluations[-1] if evaluations else None
         meta = {
             "seed": self.training_config.seed,
-            "steps": self.step,
+            "steps": step,
             "training": self.training_config.to_dict(),
             "fixed_batch": self.fixed_batch,
             "data": self.task.data,
@@ -197,11 +205,11 @@ class Trainer:
             "device": self.device,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
-            "validation": None if last is None else {
-                "step": last.step, "loss": last.loss, "token_accuracy": last.token_accuracy,
-                "exact_match": last.exact_match, "n": last.n,
+            "validation": None if measured is None else {
+                "step": measured.step, "loss": measured.loss, "token_accuracy": measured.token_accuracy,
+                "exact_match": measured.exact_match, "n": measured.n,
             },
-            "exact_match_by_step": [[entry.step, entry.exact_match] for entry in self.history.evaluations],
+            "exact_match_by_step": [[entry.step, entry.exact_match] for entry in evaluations],
             **more,
         }
         return Checkpoint(name, self.task.name, model, self.task.src_tokenizer, self.task.tgt_tokenizer, meta)

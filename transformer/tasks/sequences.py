@@ -19,7 +19,10 @@ TOKENIZER = SymbolTokenizer(str(number) for number in range(32))
 MIN_LENGTH, MAX_LENGTH = 1, 20
 MOST_FEW = 4
 MODEL_MAX_LEN = 64  # positions; more than the lengths trained for, so that the page can show what happens beyond
-DATA = "synthetic: symbols drawn at random by a seeded generator, so there is no licence"
+DATA = (
+    "synthetic, so there is no licence: sequences drawn by a seeded generator, about half from all 32 symbols and half "
+    "from 1 to 4 of them"
+)
 DRAWS_BEFORE_GIVING_UP = 2_000  # a short length has few sequences: after so many misses in a row all are known
 
 

@@ -11,6 +11,7 @@ const targets = [0.95, 0.99];
 let run = null; // everything known of the run on show
 let pointed = null; // the step under the pointer
 let painting = false;
+let spent = 0; // milliseconds the last painting took
 
 let palette = {}; // asked for once a theme: each question makes the browser work out its styles anew
 const colour = (name) => (palette[name] ??= glassformer.colour(name));
@@ -54,14 +55,18 @@ function receive() {
   }
 }
 
-/* One painting a frame, however many deltas came. */
+/* One painting at a time, however many deltas came, and never more than a quarter of a slow machine's time:
+   the page must go on hearing clicks, Stop above all. */
 function schedule() {
   if (painting) return;
   painting = true;
-  requestAnimationFrame(() => {
+  const paint = () => {
     painting = false;
+    const began = performance.now();
     draw();
-  });
+    spent = performance.now() - began;
+  };
+  setTimeout(() => requestAnimationFrame(paint), Math.min(1000, 3 * spent));
 }
 
 function stateSentence() {

@@ -111,7 +111,8 @@ def test_the_table_twin_shows_the_row_that_sees_nothing_and_the_switch_gives_it_
     settle(page)
     page.wait_for_function(
         "(row) => [...document.querySelectorAll('.gf-mask-view details')[8].querySelectorAll('table')[1]"
-        ".rows[row].cells].some((cell) => Number(cell.textContent) > 0)", arg=1 + blind,
+        ".rows[row].cells].some((cell) => Number(cell.textContent) > 0)",
+        arg=1 + blind,
     )
     assert page.locator(".gf-effects tbody tr").count() == 7
 
@@ -120,7 +121,7 @@ def test_the_head_is_the_one_that_all_tabs_share(masks_tab: Page, settle):
     page = masks_tab
     open_table(page, 1)
     first = table(page, 1)
-    page.locator(".gf-mask-controls select[name=head]").select_option(value="2")
+    page.locator(".gf-mask-controls select[name=head]").select_option(index=2)
     assert page.evaluate("glassformer.selection.head") == 2
     page.wait_for_function("document.querySelector('[data-board=with]').textContent.includes('head 3')")
     assert table(page, 1) != first

@@ -18,10 +18,17 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from viz.tabs.components import head_html, style_sheet
+from viz.tabs.language import say
 from viz.tabs.page import build_page
 from viz.theme import FONT, MONO
 
 PLOTLY_FOLDER = Path(plotly.__file__).parent / "package_data"
+
+
+def spoken_words() -> gr.I18n:
+    """What Gradio tells screen readers when an event ends: it asks for the words by a key that it has none for."""
+    words = {language: {"common.complete": say(language, "common.done")} for language in ("en", "zh")}
+    return gr.I18n(**words, **{"zh-CN": words["zh"]})
 
 
 def launch_options() -> dict:
@@ -37,6 +44,7 @@ def launch_options() -> dict:
         ),
         "css": style_sheet(),
         "head": head_html(),
+        "i18n": spoken_words(),
         "footer_links": [],
         "max_file_size": "20mb",
         "state_session_capacity": int(environment("GLASSFORMER_SESSIONS") or 300),

@@ -246,6 +246,21 @@ def test_return_in_the_text_decodes_it(page, settle):
     assert source_labels(page) == ["6", "5", "4", "<eos>"]
 
 
+def test_screen_readers_are_told_in_words_that_an_answer_is_there(page):
+    page.evaluate(
+        """() => {
+          window.said = [];
+          new MutationObserver((changes) => {
+            for (const { target } of changes) if (target.isConnected) window.said.push(target.textContent.trim());
+          }).observe(document.body, { childList: true, characterData: true, subtree: true });
+        }"""
+    )
+    decode_text(page, "2 3")
+    # Gradio speaks once in five seconds at most, and had no words of its own for this.
+    page.wait_for_function("said.some((text) => text === 'Done' || text.startsWith('common.'))")
+    assert not [text for text in page.evaluate("said") if text.startswith("common.")]
+
+
 def test_every_focused_control_shows_that_it_is_focused(page):
     page.locator("h1").click()
     plain = []

@@ -139,7 +139,7 @@ def test_more_symbols_than_the_model_has_places_are_refused_with_both_numbers(pa
     for n in (64, 100):
         decode_text(page, " ".join(["5"] * n))
         settle(page)
-        assert f"The model reads at most 64 tokens, this text has {n + 1}." in status(page)
+        assert f"The model reads at most 63 tokens, this text has {n}." in status(page)
         assert page.evaluate("glassformer.trace.id") == before
 
 

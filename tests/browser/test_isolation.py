@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 import api_client
 from browser.visit import choose_language, decode_text, source_labels, status, written_labels
+from transformer.checkpoints import shipped_checkpoint
+from transformer.tracing import trace_text
 
 
 def test_two_browsers_with_different_models_texts_and_languages_do_not_mix(open_page, settle):
@@ -46,14 +50,19 @@ def test_a_mistake_of_one_visitor_is_not_told_to_the_other(open_page, settle):
 
 
 def test_five_programs_at_once_each_get_their_own_answer(server_url):
-    def ask(number: int) -> tuple[str, str, str]:
-        task = ("copy", "reverse")[number % 2]
-        symbols = [str((number * 7 + i) % 32) for i in range(3 + number % 5)]
-        expected = symbols if task == "copy" else symbols[::-1]
-        (report,) = api_client.call(server_url, "decode", task, " ".join(symbols))
-        assert report["src_tokens"] == [*symbols, "<eos>"]
-        return task, " ".join(expected), report["text"]
+    asked = [
+        (("copy", "reverse")[number % 2], " ".join(str((number * 7 + i) % 32) for i in range(3 + number % 5)))
+        for number in range(25)
+    ]
+
+    def ask(question: tuple[str, str]) -> dict:
+        (report,) = api_client.call(server_url, "decode", *question)
+        return report
 
     with ThreadPoolExecutor(5) as programs:
-        answers = list(programs.map(ask, range(25)))
-    assert [text for _, _, text in answers] == [expected for _, expected, _ in answers]
+        answers = list(programs.map(ask, asked))
+    for (name, text), report in zip(asked, answers, strict=True):
+        alone = trace_text(shipped_checkpoint(name), text)
+        assert report["src_tokens"] == [*text.split(), "<eos>"]
+        assert report["text"] == alone.output_text
+        assert report["log_prob"] == pytest.approx(alone.log_prob, abs=1e-5)

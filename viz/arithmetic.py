@@ -300,7 +300,7 @@ def _softmax_step(cell: CellArithmetic, key_labels: Sequence[str], say: Callable
             cells = f"<td>−∞</td><td>{say('masked_cell')}</td><td>0</td><td>0</td>"
         rows.append(f"{name}{cells}<td>{_bar(cell.weights[j], 1.0)}</td></tr>")
     foot = (
-        f'<tfoot><tr><th scope="row" colspan="3">{say("sum")}</th><td></td><td data-value="denominator">'
+        f'<tfoot><tr><th scope="row" colspan="2">{say("sum")}</th><td></td><td></td><td data-value="denominator">'
         f"{shown(cell.denominator)}</td><td>{shown(round(float(cell.weights.sum()), 12))}</td><td></td></tr></tfoot>"
     )
     return f"<p>{explanation}</p>" + _equation(equation) + _table("row", say("row_table"), head, rows, foot)

@@ -100,7 +100,7 @@ glassformer.on("selection", element, ({ changed }) => {
 });
 new ResizeObserver(() => {
   const width = body.querySelector(".gf-step")?.clientWidth ?? body.clientWidth;
-  body.dataset.room = width < 450 ? "small" : width < 530 ? "medium" : "large";
+  body.dataset.room = width < 340 ? "tiny" : width < 480 ? "small" : width < 520 ? "medium" : "large";
   check();
 }).observe(element);
 glassformer.translate(element);

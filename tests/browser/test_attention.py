@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from gradio_client import Client
-from gradio_client.exceptions import AppError
 from playwright.sync_api import Page
 
 from browser.accessibility import serious_findings
 from browser.visit import choose_language, decode_text, open_tab
 from transformer.checkpoints import shipped_checkpoint
-from transformer.tasks import task
 from transformer.tracing import address, record_values, trace_text
 from viz.arithmetic import shown
 from viz.tabs.attention import STAGE_HOOKS
@@ -223,18 +220,3 @@ def test_the_tab_has_no_serious_accessibility_finding(open_page, settle, dark):
     page = open_page(dark=dark)
     open_attention(page, settle)
     assert serious_findings(page) == []
-
-
-def test_the_matrix_of_any_head_can_be_asked_for_by_name(server_url):
-    client = Client(server_url, verbose=False)
-    trace = trace_text(shipped_checkpoint("copy"), task("copy").examples[0])
-    answer = client.predict(kind="decoder_self", layer=1, head=2, stage="masked", api_name="/attention")
-    expected = record_values(shipped_checkpoint("copy"), trace)[address("decoder_self", 1, "hook_attn_scores")][2]
-    assert answer["query_tokens"] == answer["key_tokens"] == list(trace.tgt_in_tokens)
-    for row, numbers in enumerate(answer["values"]):
-        assert numbers[: row + 1] == pytest.approx(list(expected[row][: row + 1]), rel=1e-5)
-        assert set(numbers[row + 1 :]) <= {None}
-    for wrong in ({"layer": 99}, {"head": -1}, {"kind": "other"}, {"stage": "x" * 5000}):
-        with pytest.raises(AppError, match="needed") as refused:
-            client.predict(**{"kind": "cross", "layer": 0, "head": 0, "stage": "raw", **wrong}, api_name="/attention")
-        assert len(str(refused.value)) < 300

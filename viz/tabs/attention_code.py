@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import textwrap
 from pathlib import Path
 
 from transformer import model
@@ -18,7 +19,7 @@ def code_lines() -> dict[str, CodeLine]:
     source, first_line = inspect.getsourcelines(model.Attention.forward)
     file = Path(inspect.getfile(model))
     place = f"{file.parent.name}/{file.name}"
-    tree = ast.parse(inspect.cleandoc("".join(source)))
+    tree = ast.parse(textwrap.dedent("".join(source)))
     found: dict[str, CodeLine] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):

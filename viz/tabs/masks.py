@@ -189,6 +189,7 @@ class Boards:
 
 def draw_masks(session: Session, event: gr.EventData) -> tuple[str, ...]:
     """Answer an ``ask`` event: what the controls should know, then every view of the tab."""
+    session = session.recomputable
     checkpoint, trace = session.checkpoint, session.trace
     config = checkpoint.model.config
     n_steps = padded_run(checkpoint, trace, 0).n_steps

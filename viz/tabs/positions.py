@@ -124,6 +124,7 @@ def _n_tokens(session: Session, side: str) -> int:
 
 def draw_curves(session: Session, side: object, dimensions: object, language: str) -> str:
     """The curves of the chosen dimensions."""
+    session = session.recomputable
     side = checked_side(side)
     encoding = encoding_of(session.checkpoint, side)
     sinusoidal = session.checkpoint.model.config.positional_encoding == "sinusoidal"
@@ -144,6 +145,7 @@ def draw_similarity(session: Session, side: object, measure: object, language: s
 
 def draw_norms(session: Session, side: object, language: str) -> str:
     """Embedding and position of each token of the text at hand."""
+    session = session.recomputable
     side, trace = checked_side(side), session.trace
     names = [f"{SIDES[side]}.hook_embed", f"{SIDES[side]}.hook_pos_embed"]
     values = record_values(session.checkpoint, trace, set(names))
@@ -154,6 +156,7 @@ def draw_norms(session: Session, side: object, language: str) -> str:
 
 def draw_all(session: Session, side: object, dimensions: object, measure: object, language: str) -> tuple:
     """Everything on the tab, in the order of the outputs of ``build_positions_tab``."""
+    session = session.recomputable
     side = checked_side(side)
     encoding = encoding_of(session.checkpoint, side)
     config = session.checkpoint.model.config

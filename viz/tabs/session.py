@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 
 from transformer.checkpoints import META_FILE, Checkpoint, checkpoint_files, shipped_checkpoint, shipped_names
-from transformer.tasks import task
+from transformer.tasks import TASKS
 from transformer.tracing import Trace, trace_text
 
 OWN = "own"  # the model picker's value for the visitor's own model, trained here or opened from a file
@@ -40,6 +40,13 @@ class Session:
             return self.checkpoint
         name = self._matching_name()
         return None if name is None else replace(self, model_name=name).checkpoint
+
+    @property
+    def recomputable(self) -> Session:
+        """The same; or, when no model here made the run on display, with an example of the model in use instead."""
+        if self.matching_checkpoint is not None:
+            return self
+        return self.with_trace(trace_text(self.checkpoint, example_text(self.checkpoint)))
 
     def _matching_name(self) -> str | None:
         """The model picker's value for the model that made the run on display; the one in use comes first."""
@@ -85,9 +92,14 @@ def _made(checkpoint: Checkpoint, trace: Trace) -> bool:
     )
 
 
+def example_text(checkpoint: Checkpoint) -> str:
+    """A text the model can read: its task's first example, or for a task not known here one word it has."""
+    return TASKS[checkpoint.task].examples[0] if checkpoint.task in TASKS else checkpoint.src_tokenizer.symbols[0]
+
+
 def first_session() -> Session:
     """What everyone finds on arrival: the copy model (or the first there is) with an example already decoded."""
     names = shipped_names()
     name = "copy" if "copy" in names else names[0]
     checkpoint = shipped_checkpoint(name)
-    return Session(name, trace_text(checkpoint, task(checkpoint.task).examples[0]))
+    return Session(name, trace_text(checkpoint, example_text(checkpoint)))

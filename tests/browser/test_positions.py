@@ -132,7 +132,9 @@ def test_the_curves_follow_the_chosen_dimensions_and_a_click_on_a_column_adds_it
     page.locator(".gf-dimensions").get_by_role("button", name=re.compile("remove", re.I)).first.click()
     page.wait_for_function(
         "(n) => document.querySelector('[role=tabpanel] .gf-dimensions').closest('.gf-card')"
-        ".querySelector('.js-plotly-plot')._fullData.length === n", arg=n_before - 1)
+        ".querySelector('.js-plotly-plot')._fullData.length === n",
+        arg=n_before - 1,
+    )
     settle(page)
     stored = shipped_checkpoint("copy").model.src_embedding.positions.numpy()
     drawn = [np.array(trace["y"]) for trace in plot_data(page, 0)]
@@ -142,7 +144,9 @@ def test_the_curves_follow_the_chosen_dimensions_and_a_click_on_a_column_adds_it
     settle(page)
     page.wait_for_function(
         "(n) => document.querySelector('[role=tabpanel] .gf-dimensions').closest('.gf-card')"
-        ".querySelector('.js-plotly-plot')._fullData.length > n", arg=n_before - 1)
+        ".querySelector('.js-plotly-plot')._fullData.length > n",
+        arg=n_before - 1,
+    )
 
 
 def test_the_measure_changes_both_pictures_of_similarity(positions_tab: Page, settle):

@@ -10,7 +10,7 @@ REVERSE = sequence_task(
     rule=lambda ids: ids[::-1],
     examples=("3 1 7 3 10 2", "5 5 5 5", "31 0 31 0 16 8 4", "12 7 28 19 3 30 1 25 14 9", "9"),
     training=TrainingConfig(
-        steps=4000, batch_size=64, learning_rate=2e-3, warmup_steps=200, label_smoothing=0.1, max_length=20,
+        steps=3000, batch_size=64, learning_rate=2.5e-3, warmup_steps=100, label_smoothing=0.1, max_length=20,
         evaluate_every=200, evaluation_size=500, patience=10,
     ),
 )

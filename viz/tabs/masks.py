@@ -18,7 +18,8 @@ from viz.tabs.session import Session
 from viz.tabs.shared import INFER, Shared
 
 MOST_PADDING = 8
-QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
+# "multiple": an event that Gradio defers ("always_last") comes without its data. Answers come in the order of asking.
+QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 # The settings of the table of effects, in its order.
 EFFECTS = ("all", "no_src_padding", "no_memory_padding", "no_padding", "causal_only", "padding_only", "none", "blind")
 

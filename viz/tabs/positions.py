@@ -247,4 +247,6 @@ def build_positions_tab(shared: Shared) -> None:
         chosen = toggled_pair(checked_dimensions(chosen, d_model), clicked[0], d_model)
         return gr.update(value=chosen), draw_curves(session, side, chosen, language)
 
-    matrix.cell(add_column, [shared.session, side, dimensions, shared.language], [dimensions, curves], **QUIET)
+    # "multiple": an event that Gradio defers ("always_last") comes without its data.
+    clicks = {**QUIET, "trigger_mode": "multiple"}
+    matrix.cell(add_column, [shared.session, side, dimensions, shared.language], [dimensions, curves], **clicks)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import tiny_checkpoint as build_tiny_checkpoint
-from transformer.checkpoints import shipped_checkpoint, shipped_names
+from transformer.checkpoints import shipped_checkpoint
 from transformer.errors import InputError
 from transformer.tracing import ATTENTION_KINDS, address, record_values, trace_text
 from viz.arithmetic import STAGES, shown
@@ -277,7 +277,6 @@ def test_the_lines_of_code_stand_in_the_source_where_they_say():
         assert source[int(number) - 1].strip() == line.text
 
 
-@pytest.mark.skipif("copy" not in shipped_names(), reason="no copy model is shipped here")
 @given(
     st.lists(st.integers(0, 31), min_size=1, max_size=18),
     st.sampled_from(list(ATTENTION_KINDS)),

@@ -9,6 +9,7 @@ import time
 from playwright.sync_api import Page, expect
 
 from browser.visit import open_tab, written_labels
+from transformer.tasks import TASKS
 
 STOP_SECONDS = 2.0
 ANSWER_SECONDS = 3.0  # from the worker's end to the words on the page
@@ -84,11 +85,14 @@ def test_a_model_trained_here_is_watched_used_downloaded_and_opened_again(page, 
     page.locator(".gf-map").nth(1).click()
     assert page.locator(".gf-map").nth(1).get_attribute("aria-pressed") == "true"
 
+    before = page.evaluate("glassformer.trace.id")
     page.locator(".gf-own-use").click()
     expect(page.locator(".gf-own .gf-status")).to_contain_text("All tabs now show your model")
     settle(page)
     assert "(yours)" in page.locator(".gf-model input").input_value()
-    assert page.evaluate("glassformer.trace.patterns.cross.shape[0]") == 1
+    n_layers = TASKS["copy"].mini_preset.model.n_decoder_layers
+    assert page.evaluate("glassformer.trace.patterns.cross.shape[0]") == n_layers
+    assert page.evaluate("glassformer.trace.id") != before
     own = written_labels(page)
     open_tab(page, "decode")
     assert page.locator("[role=tabpanel] .gf-chip:visible").count() > 0

@@ -51,8 +51,10 @@ def test_some_head_of_the_cross_attention_looks_at_the_symbol_to_be_written(name
     cross = trace.patterns["cross"]  # [L, H, T, S]
     n_symbols = len(LONG.split())
     asked_for = np.arange(n_symbols) if name == "copy" else np.arange(n_symbols)[::-1]
+    strongest = cross[:, :, :n_symbols].argmax(axis=-1)  # [L, H, T]
+    assert (strongest == asked_for).mean(axis=-1).max() >= 0.95
     on_the_line = cross[:, :, np.arange(n_symbols), asked_for].mean(axis=-1)  # [L, H]
-    assert on_the_line.max() > 0.7
+    assert on_the_line.max() > 0.6
 
 
 @pytest.mark.parametrize("name", REQUIRED)

@@ -18,7 +18,9 @@ from browser.visit import (
 from transformer.devices import available_devices
 from transformer.tasks import TASKS
 
-PICKER = frozenset({"Language · 语言", "中文", "English"})
+# In both languages at once, to be found by all; and what Gradio says to screen readers when an answer is there: it
+# speaks the browser's language, whatever is chosen on the page, and stands for a moment only.
+PICKER = frozenset({"Language · 语言", "中文", "English", "Done", "完成"})
 HAS_GPU = len(available_devices()) > 1
 
 

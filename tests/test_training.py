@@ -85,6 +85,7 @@ def test_without_warm_up_the_rate_stays_at_its_peak_and_steps_count_from_1():
         ({"patience": -2}, "patience.*-2"),
         ({"seed": 2**63}, f"seed.*{2**63}"),
         ({"max_length": 0}, "max_length.*0"),
+        ({"average_weights": 1}, "average_weights.*1"),
     ],
 )
 def test_a_training_that_cannot_be_done_is_refused_with_the_value(changes, named):
@@ -143,7 +144,7 @@ def test_a_step_records_what_it_did():
     assert (record.step, trainer.step) == (1, 1)
     assert record.learning_rate == learning_rate_at(1, trainer.training_config)
     assert record.loss == pytest.approx(math.log(36), abs=2.0)  # an untrained network guesses
-    clipped = torch.cat([parameter.grad.flatten() for parameter in trainer.model.parameters()]).norm()
+    clipped = torch.cat([parameter.grad.flatten() for parameter in trainer.learner.parameters()]).norm()
     assert record.gradient_norm > 0.1
     assert clipped == pytest.approx(0.01, rel=1e-3)
     moved = (trainer.model.state_dict()["src_embedding.tokens.weight"] - untrained).abs().max()
@@ -168,6 +169,22 @@ def test_dropout_draws_from_its_own_generator_and_from_no_other():
     assert dropped.unique().tolist() == pytest.approx([0, 4 / 3])
     assert dropped.mean() == pytest.approx(1.0, abs=0.03)
     assert torch.equal(dropout.eval()(torch.ones(5)), torch.ones(5))
+
+
+def test_the_model_is_a_running_mean_of_the_weights_that_learn():
+    trainer = trainer_of()
+    mean = None
+    for step in range(1, 6):
+        trainer.train_step()
+        latest = trainer.learner.unembed.weight.detach().double()
+        share = 10 / (step + 9)
+        mean = latest if mean is None else (1 - share) * mean + share * latest
+    assert torch.allclose(trainer.model.unembed.weight.double(), mean, atol=1e-6)
+    assert not torch.allclose(latest, mean, atol=1e-4)
+    latest_only = trainer_of(average_weights=False)
+    for _ in range(5):
+        latest_only.train_step()
+    assert torch.equal(latest_only.model.unembed.weight.double(), latest)
 
 
 # The loop
@@ -279,7 +296,7 @@ def test_a_loss_that_is_no_number_is_caught_before_it_reaches_the_weights():
     next(events)
     best = weights(trainer)
     with torch.no_grad():
-        trainer.model.tgt_embedding.tokens.weight.fill_(math.nan)
+        trainer.learner.tgt_embedding.tokens.weight.fill_(math.nan)
     with pytest.raises(TrainingDiverged, match="The loss became nan in step 1"):
         list(events)
     assert same(weights(trainer), best)
@@ -311,13 +328,13 @@ def test_a_history_survives_json():
     assert History.from_dict(json.loads(json.dumps(trainer.history.to_dict()))) == trainer.history
 
 
-@pytest.mark.parametrize("stopped_at", [0, 2, 3, 8])
-def test_a_resumed_training_equals_one_that_was_never_stopped(tmp_path, stopped_at):
+@pytest.mark.parametrize(("stopped_at", "average_weights"), [(0, True), (2, True), (3, True), (8, True), (2, False)])
+def test_a_resumed_training_equals_one_that_was_never_stopped(tmp_path, stopped_at, average_weights):
     with_dropout = replace(TINY, dropout=0.1)
-    through = trainer_of(with_dropout)
+    through = trainer_of(with_dropout, average_weights=average_weights)
     list(through.run())
 
-    stopped = trainer_of(with_dropout)
+    stopped = trainer_of(with_dropout, average_weights=average_weights)
     for event in stopped.run():
         if event.step == stopped_at:
             break

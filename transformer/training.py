@@ -5,6 +5,7 @@ Shape legend: B batch, T target length, V vocabulary.
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from transformer.evaluation import count_right, exact_match, loss_and_accuracy, 
 from transformer.history import Evaluation, History, Sample, StepRecord
 from transformer.model import Transformer
 from transformer.tasks.base import Task
-from transformer.training_config import TrainingConfig, learning_rate_at
+from transformer.training_config import TrainingConfig, average_share_at, learning_rate_at
 
 __all__ = [
     "Evaluation", "History", "Sample", "StepRecord", "Trainer", "TrainingConfig", "TrainingDiverged",
@@ -79,10 +80,12 @@ class Trainer:
         self.batch_generator = torch.Generator().manual_seed(batch_seed)
         self.dropout_generator = torch.Generator(device).manual_seed(dropout_seed)
 
-        self.model = Transformer(model_config).initialize(torch.Generator().manual_seed(weight_seed)).to(device)
-        _seed_dropout(self.model, self.dropout_generator)
+        # ``learner`` meets the batches; ``model``, which is measured, shown and kept, is the mean of its latest states.
+        self.learner = Transformer(model_config).initialize(torch.Generator().manual_seed(weight_seed)).to(device)
+        self.model = copy.deepcopy(self.learner).eval() if training_config.average_weights else self.learner
+        _seed_dropout(self.learner, self.dropout_generator)
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
+            self.learner.parameters(),
             betas=ADAM_BETAS,
             eps=ADAM_EPS,
             weight_decay=training_config.weight_decay,
@@ -124,18 +127,19 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
 
-        self.model.train()
+        self.learner.train()
         # Teacher forcing: the decoder reads the true tokens, not its own, and predicts each from those before it.
-        logits = self.model(batch.src, batch.tgt_in)  # [B, T, V]
+        logits = self.learner(batch.src, batch.tgt_in)  # [B, T, V]
         loss = sequence_loss(logits, batch.tgt_out, self.model_config.pad_id, config.label_smoothing)
         self.optimizer.zero_grad()
         loss.backward()
-        gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)
+        gradient_norm = nn.utils.clip_grad_norm_(self.learner.parameters(), config.clip_norm or math.inf)
         loss_now, gradient_norm_now = loss.item(), gradient_norm.item()
         self._check_sound(loss_now, gradient_norm_now, learning_rate)
         self.optimizer.step()
 
         self.step += 1
+        self._average_weights()
         self._has_best_weights = False
         self.seconds += time.perf_counter() - started
         right, tokens = count_right(logits.detach(), batch.tgt_out, self.model_config.pad_id)
@@ -213,6 +217,13 @@ class Trainer:
             **more,
         }
         return Checkpoint(name, self.task.name, model, self.task.src_tokenizer, self.task.tgt_tokenizer, meta)
+
+    @torch.no_grad()
+    def _average_weights(self) -> None:
+        if self.model is not self.learner:
+            share = average_share_at(self.step)
+            for mean, latest in zip(self.model.parameters(), self.learner.parameters(), strict=True):
+                mean.lerp_(latest, share)
 
     def _evaluation_is_due(self) -> bool:
         if self.history.evaluations and self.history.evaluations[-1].step == self.step:

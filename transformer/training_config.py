@@ -23,6 +23,7 @@ class TrainingConfig:
     label_smoothing: float = 0.0  # probability taken from the right token and spread over all
     clip_norm: float = 1.0  # largest norm of the whole gradient; 0: never clipped
     weight_decay: float = 0.0  # decoupled (AdamW); 0: the paper's Adam
+    average_weights: bool = True  # the model is a running mean of the weights that learn, not their latest state
     max_length: int = 10
     evaluate_every: int = 50  # steps
     evaluation_size: int = 200  # unseen sequences decoded at each evaluation
@@ -44,6 +45,8 @@ class TrainingConfig:
                 raise ValueError(f"{name} must be a number, got {value!r}")
             if value < 0:
                 raise ValueError(f"{name} must not be below 0, got {value!r}")
+        if not isinstance(self.average_weights, bool):
+            raise ValueError(f"average_weights must be true or false, got {self.average_weights!r}")
         if self.learning_rate == 0:
             raise ValueError("learning_rate must be above 0, got 0")
         if self.label_smoothing >= 1:
@@ -80,3 +83,12 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
     if config.warmup_steps == 0:
         return config.learning_rate
     return config.learning_rate * min(step / config.warmup_steps, math.sqrt(config.warmup_steps / step))
+
+
+def average_share_at(step: int) -> float:
+    """How much of the running mean is replaced by the weights of step 1, 2, 3 ...: all at first, then ever less.
+
+    The mean reaches back over about a tenth of the steps so far, so it forgets the beginning and grows calmer at the
+    end. The paper (section 6.1) averages its last checkpoints to the same end.
+    """
+    return 10 / (step + 9)

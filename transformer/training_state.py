@@ -38,6 +38,7 @@ def save_state(trainer: Trainer, folder: Path) -> None:
     moments = trainer.optimizer.state_dict()["state"]
     tensors = {
         **{f"model.{key}": value.clone() for key, value in trainer.model.state_dict().items()},
+        **{f"learner.{key}": value.clone() for key, value in trainer.learner.state_dict().items()},
         **{f"best.{key}": value for key, value in trainer.best_weights.items()},
         **{f"optimizer.{i}.{key}": value for i, values in moments.items() for key, value in values.items()},
         "generator.batch": trainer.batch_generator.get_state(),
@@ -93,6 +94,7 @@ def _restored(header: dict, tensors: dict[str, Tensor], device: str, steps: int 
         fixed_batch=header["fixed_batch"],
     )
     trainer.model.load_state_dict(_below("model.", tensors))
+    trainer.learner.load_state_dict(_below("learner.", tensors))
     trainer.best_weights = {key: value.to(device) for key, value in _below("best.", tensors).items()}
     moments: dict[int, dict[str, Tensor]] = {}
     for address, value in _below("optimizer.", tensors).items():

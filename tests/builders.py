@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -16,6 +20,12 @@ DIGITS = tuple(str(number) for number in range(12))
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def run_coroutine(coroutine: Coroutine) -> object:
+    """What ``coroutine`` returns, run in a thread of its own: Playwright keeps an event loop in the main one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:

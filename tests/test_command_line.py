@@ -244,7 +244,7 @@ def test_a_stopped_training_is_not_overwritten_and_goes_on_as_if_never_stopped(
     assert main(["train", "copy", "--out", str(parts)]) == 2
     assert "stopped at step 3: go on with --resume" in capsys.readouterr().err
     assert main(["train", "reverse", "--out", str(parts), "--resume"]) == 2
-    assert "holds a training of copy, not of reverse" in capsys.readouterr().err
+    assert "it is a training of copy, not of reverse" in capsys.readouterr().err
     assert main(["train", "copy", "--out", str(parts), "--resume", "--seed", "9"]) == 2
     assert "has seed 0" in capsys.readouterr().err
 
@@ -290,4 +290,4 @@ def test_a_signal_ends_a_real_training_cleanly(tmp_path):
     assert process.returncode == 0
     assert "Traceback" not in errors
     assert "--resume" in errors
-    assert load_state(tmp_path).reason_to_stop() is None
+    assert load_state(tmp_path, TASKS["copy"]).reason_to_stop() is None

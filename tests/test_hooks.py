@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from builders import config_of, float64_model, generator, token_ids
+from builders import config_of, float64_model, generator, run_coroutine, token_ids
 from transformer.hooks import HookPoint, intervene, record
 from transformer.model import Transformer
 
@@ -154,4 +153,4 @@ def test_tasks_of_one_event_loop_are_kept_apart():
     async def both() -> list[bool]:
         return await asyncio.gather(visit(0), visit(1), visit(2))
 
-    assert contextvars.copy_context().run(asyncio.run, both()) == [True, True, True]
+    assert run_coroutine(both()) == [True, True, True]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from transformer.checkpoints import CHECKPOINTS_FOLDER, shipped_checkpoint
-from transformer.evaluation import exact_match, exact_match_by_length, write_all
+from transformer.evaluation import exact_match_by_length, write_all
+from transformer.metrics import exact_match
 from transformer.tasks import TASKS
 from transformer.tracing import trace_text
 from transformer.training_config import TrainingConfig

@@ -10,7 +10,7 @@ import torch
 
 from builders import generator
 from transformer.errors import InputError
-from transformer.tasks import TASKS, task
+from transformer.tasks import TASKS, TRAINED_ON_THE_PAGE, task
 from transformer.tasks.base import SPLITS, make_batch, split_of
 from transformer.tasks.sequences import TOKENIZER
 
@@ -29,7 +29,7 @@ def test_a_batch_is_padded_and_its_target_is_moved_by_one():
     assert batch.tgt_out.tolist() == [[7, 6, 5, EOS], [8, EOS, PAD, PAD]]
 
 
-@pytest.mark.parametrize("of_task", TASKS.values(), ids=TASKS)
+@pytest.mark.parametrize("of_task", TRAINED_ON_THE_PAGE.values(), ids=TRAINED_ON_THE_PAGE)
 def test_a_drawn_batch_holds_what_the_task_asks_for(of_task):
     batch = of_task.batch(generator(), 300, 6, "train")
     assert batch.src.shape == batch.tgt_in.shape == batch.tgt_out.shape == (300, 7)
@@ -85,7 +85,7 @@ def test_encoding_pairs_gives_the_batch_of_their_texts():
     assert texts(batch.tgt_out) == ["7 1 3", "9"]
 
 
-@pytest.mark.parametrize("of_task", TASKS.values(), ids=TASKS)
+@pytest.mark.parametrize("of_task", TRAINED_ON_THE_PAGE.values(), ids=TRAINED_ON_THE_PAGE)
 def test_a_task_describes_itself_whole(of_task):
     assert len(of_task.src_tokenizer.symbols) >= 32
     for example in of_task.examples:

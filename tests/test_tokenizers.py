@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import DIGITS
-from transformer.tokenizers import SPECIAL_TOKENS, SymbolTokenizer, tokenizer_from_dict
+from transformer.tokenizers import (
+    SPECIAL_TOKENS,
+    TOKENIZERS,
+    CharacterTokenizer,
+    LowerCaseCharacterTokenizer,
+    LowerCaseWordTokenizer,
+    SymbolTokenizer,
+    WordTokenizer,
+    fitted,
+    tokenizer_from_dict,
+)
 
 tokenizer = SymbolTokenizer(DIGITS)
 
@@ -89,12 +99,6 @@ def test_a_vocabulary_must_not_hold_a_token_twice():
         SymbolTokenizer(["a", "<eos>"])
 
 
-def test_a_tokenizer_comes_back_from_its_dict():
-    again = tokenizer_from_dict(tokenizer.to_dict())
-    assert again.vocabulary == tokenizer.vocabulary
-    assert type(again) is type(tokenizer)
-
-
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
@@ -111,3 +115,56 @@ def test_a_tokenizer_comes_back_from_its_dict():
 def test_a_dict_that_describes_no_tokenizer_is_refused(values, sentence):
     with pytest.raises(ValueError, match=sentence):
         tokenizer_from_dict(values)
+
+
+def test_words_keep_their_apostrophe_and_punctuation_stands_alone():
+    assert WordTokenizer(()).split("I don't know, Tom's at 2:30 (or 1,000)!") == [
+        "I", "don't", "know", ",", "Tom's", "at", "2:30", "(", "or", "1,000", ")", "!"
+    ]
+
+
+def test_words_are_joined_as_people_write_them():
+    tokens = ["Er", "sagte", ",", "„", "Komm", "!", "“", "(", "so", ")", "."]
+    assert WordTokenizer(()).join(tokens) == "Er sagte, „Komm!“ (so)."
+
+
+def test_lower_case_words_find_any_spelling_and_keep_what_was_typed():
+    words = LowerCaseWordTokenizer(["don't", "tom", "."])
+    encoded = words.encode("Don’t TOM.")
+    assert encoded.tokens == ("don't", "tom", ".")
+    assert encoded.pieces == ("Don’t", "TOM", ".")
+
+
+def test_characters_are_those_a_reader_counts():
+    characters = CharacterTokenizer(())
+    assert characters.split("我 爱你e\u0301👩‍👩‍👧👍🏽!") == ["我", "爱", "你", "é", "👩‍👩‍👧", "👍🏽", "!"]
+    assert characters.split("x\u0323\u0302y") == ["x\u0323\u0302", "y"]
+
+
+def test_lower_case_characters_keep_one_space_between_others():
+    characters = LowerCaseCharacterTokenizer([*"abm 3"])
+    encoded = characters.encode("  MAB \t 3 ")
+    assert encoded.tokens == ("m", "a", "b", " ", "3")
+    assert encoded.pieces == ("M", "A", "B", " ", "3")
+
+
+@given(st.text(max_size=60))
+def test_every_tokenizer_takes_any_text_and_cutting_again_changes_nothing(text):
+    for kind in TOKENIZERS.values():
+        tokenizer = kind(())
+        pieces = tokenizer.split(text)
+        assert all(pieces)
+        assert tokenizer.split(tokenizer.join(pieces)) == pieces
+
+
+def test_a_fitted_vocabulary_is_what_is_seen_often_enough_the_commonest_first():
+    fitted_words = fitted(LowerCaseWordTokenizer, ["The cat.", "the dog.", "The <pad>"], fewest=2)
+    assert fitted_words.symbols == ("the", ".")
+    assert fitted(CharacterTokenizer, ["aab"]).symbols == ("a", "b")
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_a_tokenizer_of_every_kind_comes_back_from_its_dict(kind):
+    again = tokenizer_from_dict(TOKENIZERS[kind](["a", "b"]).to_dict())
+    assert type(again) is TOKENIZERS[kind]
+    assert again.symbols == ("a", "b")

@@ -339,7 +339,7 @@ def test_a_resumed_training_equals_one_that_was_never_stopped(tmp_path, stopped_
         if event.step == stopped_at:
             break
     save_state(stopped, tmp_path)
-    resumed = load_state(tmp_path)
+    resumed = load_state(tmp_path, COPY)
     list(resumed.run())
 
     assert same(weights(resumed), weights(through))
@@ -356,7 +356,7 @@ def test_a_write_that_fails_leaves_the_state_before(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", fail_to_write)
     with pytest.raises(OSError, match="disk is full"):
         save_state(trainer, tmp_path)
-    assert load_state(tmp_path).step == 1
+    assert load_state(tmp_path, COPY).step == 1
 
 
 def fail_to_write(_file: int) -> None:
@@ -369,9 +369,9 @@ def test_a_state_that_cannot_be_read_is_refused_with_a_sentence(tmp_path, damage
     file = tmp_path / STATE_FILE
     file.write_bytes(file.read_bytes()[:-1] if damage is None else damage)
     with pytest.raises(InputError, match="cannot go on"):
-        load_state(tmp_path)
+        load_state(tmp_path, COPY)
 
 
 def test_there_is_nothing_to_go_on_with_in_an_empty_folder(tmp_path):
     with pytest.raises(InputError, match="no interrupted training"):
-        load_state(tmp_path)
+        load_state(tmp_path, COPY)

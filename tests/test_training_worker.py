@@ -87,7 +87,7 @@ def test_stop_ends_a_training_within_two_seconds_and_keeps_the_weights_it_names(
     assert training.outcome.values["step"] == len(training.history.steps)
     kept = training.outcome.values["kept"]
     assert training.outcome.checkpoint.meta["kept_step"] == kept
-    best = max(training.history.evaluations, key=lambda entry: entry.merit)
+    best = max(training.history.evaluations, key=lambda entry: entry.merit("exact_match"))
     assert (kept, training.outcome.values["exact"]) == (best.step, best.exact_match)
     assert_equal_weights(weights_of(training.outcome.checkpoint.model), weights_after(training.job, kept))
 

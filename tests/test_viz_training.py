@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import math
@@ -13,10 +12,11 @@ from functools import partial
 import numpy as np
 import pytest
 
+from builders import run_coroutine
 from test_training_worker import PATIENCE, job_of, trainings  # noqa: F401 - a fixture
 from transformer.errors import InputError
 from transformer.history import Evaluation, History, StepRecord
-from transformer.tasks import TASKS
+from transformer.tasks import TRAINED_ON_THE_PAGE
 from viz.tabs import train, training_views
 from viz.tabs.language import STRINGS, say, say_error
 from viz.tabs.training_settings import (
@@ -47,7 +47,7 @@ def shown_of(training, between=lambda: None) -> list[dict]:
             between()
         return updates
 
-    return asyncio.run(follow())
+    return run_coroutine(follow())
 
 
 def decoded(packed: dict) -> np.ndarray:
@@ -170,7 +170,7 @@ def test_what_was_not_kept_of_a_recorded_training_is_left_out_not_invented(monke
     assert loss.summary == say("en", "train.summary_nothing")
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", TRAINED_ON_THE_PAGE)
 def test_before_any_training_the_shipped_model_s_own_is_shown(name):
     curves, timeline = json.loads(shipped_curves(name)), json.loads(shipped_timeline(name))
     meta = training_views.shipped_checkpoint(name).meta
@@ -191,12 +191,12 @@ def made(**changes: object):
     return job_from_settings(settings, device="cpu", fixed_batch=False, seconds=60, language="en")
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", TRAINED_ON_THE_PAGE)
 def test_the_defaults_are_the_small_preset_of_the_task(name):
     settings = default_settings(name)
     assert set(settings) == set(NAMES)
     job = job_from_settings(settings, device="cpu", fixed_batch=False, seconds=60, language="en")
-    preset = TASKS[name].mini_preset
+    preset = TRAINED_ON_THE_PAGE[name].mini_preset
     assert job.model_config == preset.model
     changed = {"evaluate_every": job.training_config.evaluate_every}
     assert job.training_config.to_dict() == {**preset.training.to_dict(), **changed}

@@ -34,7 +34,7 @@ SEARCH_FLAGS = {
     "beam_width": "beam", "length_penalty": "beam", "temperature": "sample", "top_k": "sample", "top_p": "sample",
     "repetition_penalty": "sample", "seed": "sample",
 }
-N_TEST_SEQUENCES, MOST_TEST_SEQUENCES = 1_000, 100_000
+MOST_TEST_PAIRS = 100_000
 TEST_SEED = 0  # which of the unseen sequences are taken; the split itself does not depend on it
 
 
@@ -122,9 +122,10 @@ def build_parser() -> Parser:
     shared(evaluate, reads_checkpoint=True)
     evaluate.add_argument("--pairs", type=Path, metavar="FILE.tsv", help="for tasks that do not make their own")
     evaluate.add_argument(
-        "--limit", type=whole_number(1, MOST_TEST_SEQUENCES), default=N_TEST_SEQUENCES, metavar="N",
-        help=f"how many pairs (default {N_TEST_SEQUENCES})",
+        "--limit", type=whole_number(1, MOST_TEST_PAIRS), metavar="N",
+        help="how many pairs (default 1000, of a file all)",
     )
+    search_flags(evaluate)
 
     training = command("train", "Train a model from nothing; Ctrl-C stops it and --resume goes on.", train)
     shared(training, reads_checkpoint=False)
@@ -192,7 +193,7 @@ def follow_run(arguments: argparse.Namespace) -> int:
     trace = trace_text(checkpoint, arguments.text, device=device, search=search)
     if arguments.trace is not None:
         save_trace(trace, arguments.trace)
-    n_symbols = len(of_task.src_tokenizer.encode(arguments.text).ids)
+    n_symbols = len(checkpoint.src_tokenizer.encode(arguments.text).ids)
     shortest, longest = checkpoint.meta.get("trained_lengths", [of_task.min_length, of_task.max_length])
     if n_symbols > longest:
         remark(f"The model was trained on {shortest} to {longest} tokens, this text has {n_symbols}.")
@@ -206,23 +207,27 @@ def follow_run(arguments: argparse.Namespace) -> int:
 
 
 def follow_evaluate(arguments: argparse.Namespace) -> int:
-    """``evaluate``: unseen pairs, as many of each length as there are or can be."""
-    of_task = task(arguments.task)
-    refuse_pairs(arguments)
+    """``evaluate``: unseen pairs, of a synthetic task as many of each length as there are or can be."""
+    search = chosen_search(arguments)
     device = checked_device(arguments.device)
     checkpoint = chosen_checkpoint(arguments)
+    of_task = task(arguments.task).with_pairs(arguments.pairs)
+    of_task = of_task.with_vocabularies(checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
+    split = of_task.test_split(checkpoint.meta)
+    pairs = of_task.pairs(split, arguments.limit or of_task.n_test, TEST_SEED)
+    if not pairs:
+        raise CommandError(f"There are no test pairs of {of_task.name}.")
     started = time.perf_counter()
-    results = write_all(
-        checkpoint.model_on(device), of_task, of_task.pairs("test", arguments.limit, TEST_SEED), device
-    )
-    report = evaluation_report(of_task, results, device, time.perf_counter() - started)
+    results = write_all(checkpoint.model_on(device), of_task, pairs, device, search)
+    seconds = time.perf_counter() - started
+    report = {**evaluation_report(of_task, results, device, seconds, split), "search": arguments.search}
     if arguments.json:
         print_json(report)
     else:
-        n, seconds = report["n"], report["seconds"]
-        print(f"{report['metric']} {report['value']:.4f} on {n} unseen sequences ({seconds:.1f} s on {device})")
+        for name, value in report["scores"].items():
+            print(f"{name} {value:.4f} on {report['n']} unseen pairs ({report['seconds']:.1f} s on {device})")
         for length, part in report["by_length"].items():
-            print(f"  length {length:>2}: {part['value']:.4f} of {part['n']}")
+            print(f"  length {length:>2}: exact match {part['value']:.4f} of {part['n']}")
     return 0
 
 
@@ -240,21 +245,13 @@ def chosen_search(arguments: argparse.Namespace) -> Search:
 def chosen_checkpoint(arguments: argparse.Namespace) -> Checkpoint:
     """The shipped checkpoint, or that in ``--checkpoint DIR``, which must be of the same task."""
     if arguments.checkpoint is None:
-        return shipped_checkpoint(arguments.task)
+        return shipped_checkpoint(task(arguments.task).name)
     if not (arguments.checkpoint / META_FILE).is_file():
         raise CommandError(f"There is no model in {arguments.checkpoint}: a folder with {META_FILE} was expected.")
     checkpoint = load_checkpoint(arguments.checkpoint)
-    if checkpoint.task != arguments.task:
+    if checkpoint.task != task(arguments.task).name:
         raise CommandError(f"The model in {arguments.checkpoint} is of {checkpoint.task!r}, not {arguments.task!r}.")
-    if checkpoint.src_tokenizer.vocabulary != task(arguments.task).src_tokenizer.vocabulary:
-        raise CommandError(f"The model in {arguments.checkpoint} has another vocabulary than {arguments.task}.")
     return checkpoint
-
-
-def refuse_pairs(arguments: argparse.Namespace) -> None:
-    """Every task so far draws its own pairs; a file that would be ignored is refused instead."""
-    if arguments.pairs is not None:
-        raise CommandError(f"The task {arguments.task} draws its own pairs: leave --pairs out.")
 
 
 def use_threads() -> None:

@@ -18,10 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from transformer.checkpoints import save_checkpoint
+from transformer.checkpoints import load_checkpoint, save_checkpoint
 from transformer.devices import checked_device
-from transformer.errors import CommandError
-from transformer.evaluation import exact_match, exact_match_by_length, write_all
+from transformer.errors import CommandError, InputError
+from transformer.evaluation import write_all
+from transformer.reports import evaluation_report
 from transformer.tasks import Task, task
 from transformer.training import Evaluation, StepRecord, Trainer
 from transformer.training_state import has_state, load_state, save_state
@@ -29,7 +30,7 @@ from transformer.training_state import has_state, load_state, save_state
 RUNS_FOLDER = Path("runs")
 HISTORY_FILE, LOG_FILE = "history.json", "training.log"
 SECONDS_BETWEEN_LINES = 5.0
-N_TEST_SEQUENCES, TEST_SEED = 1_000, 0  # the same that `evaluate` takes
+TEST_SEED = 0  # the same pairs that `evaluate` takes
 REASONS = {
     "steps": "all steps are done",
     "target": "the target was reached",
@@ -40,9 +41,9 @@ REASONS = {
 
 def train(arguments: argparse.Namespace) -> int:
     """Follow the command; the exit status is 0 also when a signal stopped it, for then its state is saved."""
-    of_task = task(arguments.task)
-    if arguments.pairs is not None:
-        raise CommandError(f"The task {of_task.name} draws its own pairs: leave --pairs out.")
+    of_task = task(arguments.task).with_pairs(arguments.pairs)
+    if not (of_task.pairs("train", 1, 0) and of_task.pairs("valid", 1, 0)):
+        raise InputError("pairs_too_few", path=arguments.pairs)
     device = checked_device(arguments.device)
     folder = arguments.out or RUNS_FOLDER / of_task.name
     trainer = (_resumed if arguments.resume else _new)(arguments, of_task, folder, device)
@@ -66,14 +67,14 @@ def train(arguments: argparse.Namespace) -> int:
         else:
             reason = REASONS[trainer.reason_to_stop()]
             metrics = _finish(trainer, folder, command)
-            value, n = metrics["exact_match"]["value"], metrics["exact_match"]["n"]
+            value, n = metrics[of_task.metric]["value"], metrics[of_task.metric]["n"]
             say(
                 f"Done after {trainer.step} steps and {_duration(trainer.seconds)}: {reason}. The model of step "
-                f"{trainer.history.best.step} writes {value:.2%} of {n} unseen sequences; it is in {folder}."
+                f"{trainer.history.best.step} has {of_task.metric} {value:.4g} on {n} unseen pairs; it is in {folder}."
             )
             result = {
                 "task": of_task.name, "out": str(folder), "steps": trainer.step, "finished": True,
-                "metric": "exact_match", "value": value, "n": n, "seconds": round(trainer.seconds, 1),
+                "metric": of_task.metric, "value": value, "n": n, "seconds": round(trainer.seconds, 1),
             }
     if arguments.json:
         sys.stdout.write(json.dumps(result) + "\n")
@@ -82,7 +83,7 @@ def train(arguments: argparse.Namespace) -> int:
 
 def _new(arguments: argparse.Namespace, of_task: Task, folder: Path, device: str) -> Trainer:
     if has_state(folder):
-        unfinished = load_state(folder, "cpu")
+        unfinished = load_state(folder, of_task)
         if unfinished.reason_to_stop() is None:
             raise CommandError(
                 f"{folder} holds a training of {unfinished.task.name} stopped at step {unfinished.step}: "
@@ -93,9 +94,7 @@ def _new(arguments: argparse.Namespace, of_task: Task, folder: Path, device: str
 
 
 def _resumed(arguments: argparse.Namespace, of_task: Task, folder: Path, device: str) -> Trainer:
-    trainer = load_state(folder, device, steps=arguments.steps)
-    if trainer.task.name != of_task.name:
-        raise CommandError(f"{folder} holds a training of {trainer.task.name}, not of {of_task.name}.")
+    trainer = load_state(folder, of_task, device, steps=arguments.steps)
     seed = trainer.training_config.seed
     if arguments.seed not in (None, seed):
         raise CommandError(f"The training in {folder} has seed {seed}, --seed {arguments.seed} cannot change it.")
@@ -107,11 +106,12 @@ def _follow(
 ) -> bool:
     """Train to the end, or to a stop signal: True if it was one. Each evaluation is followed by a save."""
     last_line = time.monotonic()
+    stored_as = trainer.task.preset.stored_as
     for event in trainer.run():
         if isinstance(event, Evaluation):
             say(_evaluation_line(event, trainer))
             if trainer.history.best is event:
-                save_checkpoint(trainer.checkpoint(trainer.task.name, command=command), folder)
+                save_checkpoint(trainer.checkpoint(trainer.task.name, command=command), folder, stored_as)
             _save_progress(trainer, folder)
             last_line = time.monotonic()
         elif time.monotonic() - last_line > SECONDS_BETWEEN_LINES:
@@ -133,20 +133,19 @@ def _save_progress(trainer: Trainer, folder: Path) -> None:
 def _finish(trainer: Trainer, folder: Path, command: str) -> dict:
     """Put the best weights in place and measure them on the test sequences, which nothing has looked at so far."""
     _save_progress(trainer, folder)
+    stored_as = trainer.task.preset.stored_as
     trainer.restore_best()
-    trainer.model.eval()
-    pairs = trainer.task.pairs("test", N_TEST_SEQUENCES, TEST_SEED)
-    results = write_all(trainer.model, trainer.task, pairs, trainer.device)
-    by_length = exact_match_by_length(trainer.task, results)
-    metrics = {
-        "exact_match": {
-            "value": exact_match(results),
-            "n": len(results),
-            "split": "test",
-            "by_length": {str(length): {"value": value, "n": n} for length, (value, n) in by_length.items()},
-        }
-    }
-    save_checkpoint(trainer.checkpoint(trainer.task.name, command=command, metrics=metrics), folder)
+    # What is measured is what is saved: the weights as they come back from the file.
+    save_checkpoint(trainer.checkpoint(trainer.task.name, command=command), folder, stored_as)
+    saved = load_checkpoint(folder)
+    started = time.perf_counter()
+    pairs = trainer.task.pairs("test", trainer.task.n_test, TEST_SEED)
+    results = write_all(saved.model_on(trainer.device), trainer.task, pairs, trainer.device)
+    report = evaluation_report(trainer.task, results, trainer.device, time.perf_counter() - started)
+    details = {"n": report["n"], "split": report["split"]}
+    metrics = {name: {"value": value, **details} for name, value in report["scores"].items()}
+    metrics["exact_match"]["by_length"] = report["by_length"]
+    save_checkpoint(trainer.checkpoint(trainer.task.name, command=command, metrics=metrics), folder, stored_as)
     return metrics
 
 
@@ -172,7 +171,7 @@ def _first_line(trainer: Trainer, folder: Path) -> str:
     return (
         f"{verb}: {trainer.task.name}, {sizes.n_encoder_layers}+{sizes.n_decoder_layers} layers, "
         f"{sizes.n_heads} heads, d_model {sizes.d_model}, at most {config.steps} steps of {config.batch_size} "
-        f"sequences of 1 to {config.max_length} symbols, seed {config.seed}, on {trainer.device}, into {folder}"
+        f"sequences of at most {config.max_length} tokens, seed {config.seed}, on {trainer.device}, into {folder}"
     )
 
 

@@ -22,6 +22,18 @@ SENTENCES = {
     "training_missing": "There is no interrupted training in {folder}: leave --resume out to start one.",
     "training_invalid": "The training saved in {folder} cannot go on: {reason}.",
     "file_too_large": "The file may have {limit} MB, this one has {size}.",
+    "pairs_unwanted": "The task {name} draws its own pairs: leave --pairs out.",
+    "pairs_wanted": (
+        "Sentence pairs are needed: give a file with --pairs, or the folder that holds {name} in {variable}. "
+        "manythings.org/anki offers such files."
+    ),
+    "pairs_missing": "The file of pairs {path} cannot be read.",
+    "pairs_encoding": "The file of pairs {path} is not UTF-8 text.",
+    "pairs_columns": (
+        "{path} holds no pairs: tab-separated lines were expected, with a header of split, en and {target}, "
+        "or English and its translation first."
+    ),
+    "pairs_too_few": "Training needs pairs in the splits train and valid; {path} has none in one of them.",
     "search_unknown": "There is no search {name!r}, expected one of: {known}.",
     "search_setting": "{name} must be a number from {smallest} to {largest}, got {value!r}.",
     "setting_range": "{name}: a number from {lowest} to {highest} is needed, got {value}.",

@@ -6,28 +6,18 @@ Shape legend: B batch, S source length, T target length, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from transformer.decoding import Decoded
+from transformer.metrics import Written, exact_match
 from transformer.model import Transformer
 from transformer.search import GREEDY, Search
 from transformer.tasks.base import Pair, Task
 
 BATCH_SIZE = 250  # sequences decoded at once
-
-
-@dataclass(frozen=True)
-class Written:
-    """One unseen pair and what the model wrote for it."""
-
-    source: str
-    expected: str
-    written: str
-    is_exact: bool  # every token is right, the <eos> in its place included
 
 
 def sequence_loss(logits: Tensor, tgt_out: Tensor, pad_id: int, label_smoothing: float = 0.0) -> Tensor:
@@ -71,7 +61,7 @@ def write_all(
 ) -> list[Written]:
     """Let the model write the target of each pair, many at once, and compare.
 
-    Writing ends two tokens after the longest expected target: by then a row without ``<eos>`` is wrong anyway.
+    The targets are only compared with; how long the model may write is said by ``Task.most_steps``.
     """
     results: list[Written] = []
     for start in range(0, len(pairs), BATCH_SIZE):
@@ -82,7 +72,7 @@ def write_all(
             batch.src,
             bos_id=task.tgt_tokenizer.bos_id,
             eos_id=task.tgt_tokenizer.eos_id,
-            max_steps=min(batch.tgt_out.shape[1] + 2, model.config.max_len),
+            max_steps=min(task.most_steps(batch), model.config.max_len),
             device=device,
         )
         results += [_compare(task, pair, row) for pair, row in zip(part, decoded, strict=True)]
@@ -90,13 +80,10 @@ def write_all(
 
 
 def _compare(task: Task, pair: Pair, decoded: Decoded) -> Written:
-    expected_ids = (*task.tgt_tokenizer.encode(pair[1]).ids, task.tgt_tokenizer.eos_id)
-    return Written(*pair, task.tgt_tokenizer.decode(decoded.token_ids), decoded.token_ids == expected_ids)
-
-
-def exact_match(results: Sequence[Written]) -> float:
-    """The share of results that are right as a whole, 0 to 1."""
-    return sum(result.is_exact for result in results) / len(results)
+    tokenizer = task.tgt_tokenizer
+    written = tokenizer.decode(decoded.token_ids)
+    # Both texts are cut and joined in the same way, so that a space more or less in a file makes no difference.
+    return Written(*pair, written, decoded.finished and written == tokenizer.join(tokenizer.split(pair[1])))
 
 
 def exact_match_by_length(task: Task, results: Sequence[Written]) -> dict[int, tuple[float, int]]:

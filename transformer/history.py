@@ -46,10 +46,9 @@ class Evaluation:
     samples: tuple[Sample, ...]
     seconds: float
 
-    @property
-    def merit(self) -> tuple[float, float]:
-        """Compares evaluations, higher is better: exact match first, then the loss."""
-        return self.exact_match, -self.loss
+    def merit(self, judged_by: str) -> tuple[float, ...]:
+        """Compares evaluations, higher is better: exact match first, then the loss; or the loss alone."""
+        return (-self.loss,) if judged_by == "loss" else (self.exact_match, -self.loss)
 
 
 @dataclass
@@ -58,15 +57,17 @@ class History:
 
     steps: list[StepRecord] = field(default_factory=list)
     evaluations: list[Evaluation] = field(default_factory=list)
+    judged_by: str = "exact_match"  # or "loss"
 
     @property
     def best(self) -> Evaluation | None:
         """The evaluation of highest merit, the first of equals; None before there is one."""
-        return max(self.evaluations, key=lambda evaluation: evaluation.merit, default=None)
+        return max(self.evaluations, key=lambda evaluation: evaluation.merit(self.judged_by), default=None)
 
     def to_dict(self) -> dict:
         """Ready for JSON; steps go column by column, which is a third of the size."""
         return {
+            "judged_by": self.judged_by,
             "steps": {name: [getattr(record, name) for record in self.steps] for name in _names(StepRecord)},
             "evaluations": [asdict(evaluation) for evaluation in self.evaluations],
         }
@@ -79,7 +80,8 @@ class History:
             Evaluation(**{**entry, "samples": tuple(Sample(**sample) for sample in entry["samples"])})
             for entry in values["evaluations"]
         ]
-        return cls([StepRecord(*row) for row in zip(*columns, strict=True)], evaluations)
+        steps = [StepRecord(*row) for row in zip(*columns, strict=True)]
+        return cls(steps, evaluations, values.get("judged_by", "exact_match"))
 
 
 def _names(kind: type) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transformer.evaluation import Written, exact_match, exact_match_by_length
+from transformer.evaluation import exact_match_by_length
+from transformer.metrics import Written
 from transformer.tasks.base import Task
 from transformer.tracing import Trace
 
@@ -25,14 +26,18 @@ def run_report(trace: Trace) -> dict:
     }
 
 
-def evaluation_report(task: Task, results: Sequence[Written], device: str, seconds: float) -> dict:
-    """How many of the unseen sequences came out right, in all and by length of the source in tokens."""
+def evaluation_report(
+    task: Task, results: Sequence[Written], device: str, seconds: float, split: str = "test"
+) -> dict:
+    """How good the results on unseen pairs are: every score, and exact matches by length of the source in tokens."""
+    scores = task.scores(results)
     return {
         "task": task.name,
         "metric": task.metric,
-        "value": exact_match(results),
+        "value": scores[task.metric],
+        "scores": scores,
         "n": len(results),
-        "split": "test",
+        "split": split,
         "by_length": {
             str(length): {"value": value, "n": n} for length, (value, n) in exact_match_by_length(task, results).items()
         },

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from transformer.checkpoints import Checkpoint
 from transformer.config import TransformerConfig
 from transformer.errors import InputError
-from transformer.evaluation import count_right, exact_match, loss_and_accuracy, sequence_loss, write_all
+from transformer.evaluation import count_right, loss_and_accuracy, sequence_loss, write_all
 from transformer.history import Evaluation, History, Sample, StepRecord
+from transformer.metrics import exact_match
 from transformer.model import Transformer
-from transformer.tasks.base import Task
+from transformer.tasks.base import Batch, Task
 from transformer.training_config import TrainingConfig, average_share_at, learning_rate_at
 
 __all__ = [
@@ -93,7 +94,7 @@ class Trainer:
         )
         self.step = 0
         self.seconds = 0.0  # spent in steps and evaluations
-        self.history = History()
+        self.history = History(judged_by=training_config.judged_by)
         self.best_weights = self._copy_of_weights()
         self._has_best_weights = False
         if fixed_batch:
@@ -117,24 +118,27 @@ class Trainer:
             yield self.train_step()
 
     def train_step(self) -> StepRecord:
-        """Learn from one batch."""
+        """Learn from one batch, or from ``accumulate`` of them whose gradients are averaged."""
         started = time.perf_counter()
         config = self.training_config
-        batch = self.batch if self.fixed_batch else self.task.batch(
-            self.batch_generator, config.batch_size, config.max_length, "train"
-        ).to(self.device)
         learning_rate = learning_rate_at(self.step + 1, config)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
 
         self.learner.train()
-        # Teacher forcing: the decoder reads the true tokens, not its own, and predicts each from those before it.
-        logits = self.learner(batch.src, batch.tgt_in)  # [B, T, V]
-        loss = sequence_loss(logits, batch.tgt_out, self.model_config.pad_id, config.label_smoothing)
         self.optimizer.zero_grad()
-        loss.backward()
+        loss_now, right, tokens = 0.0, 0, 0
+        for _ in range(config.accumulate):
+            batch = self._next_batch()
+            # Teacher forcing: the decoder reads the true tokens, not its own, and predicts each from those before it.
+            logits = self.learner(batch.src, batch.tgt_in)  # [B, T, V]
+            loss = sequence_loss(logits, batch.tgt_out, self.model_config.pad_id, config.label_smoothing)
+            (loss / config.accumulate).backward()
+            loss_now += loss.item() / config.accumulate
+            right_here, tokens_here = count_right(logits.detach(), batch.tgt_out, self.model_config.pad_id)
+            right, tokens = right + right_here, tokens + tokens_here
         gradient_norm = nn.utils.clip_grad_norm_(self.learner.parameters(), config.clip_norm or math.inf)
-        loss_now, gradient_norm_now = loss.item(), gradient_norm.item()
+        gradient_norm_now = gradient_norm.item()
         self._check_sound(loss_now, gradient_norm_now, learning_rate)
         self.optimizer.step()
 
@@ -142,7 +146,6 @@ class Trainer:
         self._average_weights()
         self._has_best_weights = False
         self.seconds += time.perf_counter() - started
-        right, tokens = count_right(logits.detach(), batch.tgt_out, self.model_config.pad_id)
         record = StepRecord(
             self.step, loss_now, right / tokens, learning_rate, gradient_norm_now, round(self.seconds, 3)
         )
@@ -203,7 +206,7 @@ class Trainer:
             "steps": step,
             "training": self.training_config.to_dict(),
             "fixed_batch": self.fixed_batch,
-            "data": self.task.data,
+            **self.task.facts(),
             "trained_lengths": [self.task.min_length, self.training_config.max_length],
             "training_seconds": round(self.seconds, 1),
             "device": self.device,
@@ -217,6 +220,12 @@ class Trainer:
             **more,
         }
         return Checkpoint(name, self.task.name, model, self.task.src_tokenizer, self.task.tgt_tokenizer, meta)
+
+    def _next_batch(self) -> Batch:
+        if self.fixed_batch:
+            return self.batch
+        config = self.training_config
+        return self.task.batch(self.batch_generator, config.batch_size, config.max_length, "train").to(self.device)
 
     @torch.no_grad()
     def _average_weights(self) -> None:

@@ -29,12 +29,14 @@ class TrainingConfig:
     evaluation_size: int = 200  # unseen sequences decoded at each evaluation
     patience: int = 0  # evaluations without a better one before stopping early; 0: no early stop
     target_exact_match: float = 0.0  # stop when an evaluation reaches it; 0: never
+    judged_by: str = "exact_match"  # what makes one evaluation better than another: "exact_match" or "loss"
+    accumulate: int = 1  # batches whose gradients are added up for one step
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name, smallest in (
             ("steps", 1), ("batch_size", 1), ("warmup_steps", 0), ("max_length", 1), ("evaluate_every", 1),
-            ("evaluation_size", 1), ("patience", 0), ("seed", 0),
+            ("evaluation_size", 1), ("patience", 0), ("seed", 0), ("accumulate", 1),
         ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
@@ -53,6 +55,8 @@ class TrainingConfig:
             raise ValueError(f"label_smoothing must be below 1, got {self.label_smoothing!r}")
         if self.target_exact_match > 1:
             raise ValueError(f"target_exact_match must be at most 1, got {self.target_exact_match!r}")
+        if self.judged_by not in ("exact_match", "loss"):
+            raise ValueError(f"judged_by must be exact_match or loss, got {self.judged_by!r}")
         if self.seed > LARGEST_SEED:
             raise ValueError(f"seed must be at most {LARGEST_SEED}, got {self.seed}")
 

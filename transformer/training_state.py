@@ -19,7 +19,7 @@ from torch import Tensor
 from transformer.config import TransformerConfig
 from transformer.errors import InputError
 from transformer.history import History
-from transformer.tasks import task as task_named
+from transformer.tasks import Task
 from transformer.training import Trainer
 from transformer.training_config import TrainingConfig
 
@@ -65,8 +65,8 @@ def save_state(trainer: Trainer, folder: Path) -> None:
     unfinished.replace(folder / STATE_FILE)
 
 
-def load_state(folder: Path, device: str = "cpu", steps: int | None = None) -> Trainer:
-    """The training saved in ``folder``, ready to go on; with ``steps`` it ends there instead of where it was to.
+def load_state(folder: Path, task: Task, device: str = "cpu", steps: int | None = None) -> Trainer:
+    """The training of ``task`` saved in ``folder``, ready to go on; with ``steps`` it ends there instead.
 
     On the same kind of device, with as many threads, it goes on exactly as it would have without the interruption.
     Raises InputError when there is none or it cannot be read.
@@ -79,15 +79,17 @@ def load_state(folder: Path, device: str = "cpu", steps: int | None = None) -> T
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - the file is no dict
         if header["format"] != STATE_FORMAT:
             raise ValueError(f"it has format {header['format']}, expected {STATE_FORMAT}")
-        return _restored(header, tensors, device, steps)
+        if header["task"] != task.name:
+            raise ValueError(f"it is a training of {header['task']}, not of {task.name}")
+        return _restored(header, tensors, task, device, steps)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError("training_invalid", folder=folder, reason=str(error).splitlines()[0]) from error
 
 
-def _restored(header: dict, tensors: dict[str, Tensor], device: str, steps: int | None) -> Trainer:
+def _restored(header: dict, tensors: dict[str, Tensor], task: Task, device: str, steps: int | None) -> Trainer:
     training_config = {**header["training_config"], **({"steps": steps} if steps else {})}
     trainer = Trainer(
-        task_named(header["task"]),
+        task,
         TransformerConfig.from_dict(header["model_config"]),
         TrainingConfig.from_dict(training_config),
         device=device,

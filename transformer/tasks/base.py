@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,9 @@ import torch
 from torch import Tensor
 
 from transformer.config import TransformerConfig
-from transformer.tokenizers import SymbolTokenizer
+from transformer.errors import InputError
+from transformer.metrics import Written, exact_match
+from transformer.tokenizers import Tokenizer
 from transformer.training_config import TrainingConfig
 
 SPLITS = ("train", "valid", "test")
@@ -41,10 +44,11 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Preset:
-    """The sizes of a network and how it is trained."""
+    """The sizes of a network, how it is trained, and the numbers its weights are stored as."""
 
     model: TransformerConfig
     training: TrainingConfig
+    stored_as: torch.dtype = torch.float32
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,11 @@ class Task(ABC):
     min_length: int  # symbols; lengths the shipped checkpoint is trained for
     max_length: int
     data: str  # where the pairs come from, and their licence
-    src_tokenizer: SymbolTokenizer
-    tgt_tokenizer: SymbolTokenizer
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
     preset: Preset
-    mini_preset: Preset
+    n_test: int  # unseen pairs that the stated metric is measured on
+    mini_preset: Preset | None  # None: too much to learn while someone watches
 
     @abstractmethod
     def pairs(self, split: str, n: int, seed: int, max_length: int | None = None) -> list[Pair]:
@@ -73,6 +78,38 @@ class Task(ABC):
     @abstractmethod
     def batch(self, generator: torch.Generator, size: int, max_length: int, split: str = "train") -> Batch:
         """``size`` pairs drawn at random from a split, as token ids."""
+
+    def with_pairs(self, path: Path | None) -> Task:
+        """The task ready for training and evaluation: with the pairs of a file, where it does not draw its own.
+
+        Raises InputError when a file is given that it has no use for, or is wanted and not to be found.
+        """
+        if path is not None:
+            raise InputError("pairs_unwanted", name=self.name)
+        return self
+
+    def with_vocabularies(self, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Task:
+        """The task with the vocabularies of a checkpoint, in which a file's pairs are then encoded."""
+        return replace(self, src_tokenizer=src_tokenizer, tgt_tokenizer=tgt_tokenizer)
+
+    def scores(self, results: Sequence[Written]) -> dict[str, float]:
+        """Every number that says how good the results are, ``metric`` among them."""
+        return {"exact_match": exact_match(results)}
+
+    def test_split(self, trained_on: dict) -> str:
+        """The split whose pairs a model has never seen; ``trained_on`` is the meta of its checkpoint."""
+        return "test"
+
+    def facts(self) -> dict:
+        """What a checkpoint's meta says of the pairs it was trained on."""
+        return {"data": self.data}
+
+    def most_steps(self, batch: Batch) -> int:
+        """How many tokens a model may write for a batch: two more than the longest target has.
+
+        By then a row without ``<eos>`` is wrong anyway, where only exact matches count.
+        """
+        return batch.tgt_out.shape[1] + 2
 
     def encode(self, pairs: Sequence[Pair]) -> Batch:
         """The token ids of some pairs, as a batch on the CPU."""
@@ -87,8 +124,8 @@ class Task(ABC):
 def make_batch(
     src_rows: Sequence[Sequence[int]],
     tgt_rows: Sequence[Sequence[int]],
-    src_tokenizer: SymbolTokenizer,
-    tgt_tokenizer: SymbolTokenizer,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
 ) -> Batch:
     """Add ``<bos>`` and ``<eos>`` to rows of ids and pad each side to its longest row."""
     bos_id, eos_id = tgt_tokenizer.bos_id, tgt_tokenizer.eos_id
@@ -102,6 +139,12 @@ def make_batch(
 def _padded(rows: Sequence[tuple[int, ...]], pad_id: int) -> Tensor:
     width = max(map(len, rows))
     return torch.from_numpy(np.array([row + (pad_id,) * (width - len(row)) for row in rows]))
+
+
+def check_split(split: str) -> None:
+    """Raise ValueError for anything but train, valid and test."""
+    if split not in SPLITS:
+        raise ValueError(f"there is no split {split!r}, expected one of {', '.join(SPLITS)}")
 
 
 def split_of(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from transformer.config import TransformerConfig
-from transformer.tasks.base import SPLITS, Batch, Pair, Preset, Task, make_batch, split_of
+from transformer.tasks.base import Batch, Pair, Preset, Task, check_split, make_batch, split_of
 from transformer.tokenizers import SPECIAL_TOKENS, SymbolTokenizer
 from transformer.training_config import TrainingConfig
 
@@ -34,7 +34,7 @@ class SequenceTask(Task):
 
     def pairs(self, split: str, n: int, seed: int, max_length: int | None = None) -> list[Pair]:
         """See ``Task.pairs``. Lengths come in turn (1, 2, 3 ...); one that has no more sequences drops out."""
-        _check_split(split)
+        check_split(split)
         longest = max_length or self.max_length
         generator = torch.Generator().manual_seed(seed)
         sources = {length: self._different(generator, length, split) for length in range(MIN_LENGTH, longest + 1)}
@@ -50,7 +50,7 @@ class SequenceTask(Task):
 
     def batch(self, generator: torch.Generator, size: int, max_length: int, split: str = "train") -> Batch:
         """See ``Task.batch``. Every length from 1 to ``max_length`` is equally likely."""
-        _check_split(split)
+        check_split(split)
         rows: list[tuple[int, ...]] = []
         while len(rows) < size:
             lengths = torch.randint(MIN_LENGTH, max_length + 1, (size,), generator=generator).tolist()
@@ -92,11 +92,6 @@ class SequenceTask(Task):
         return split_of(" ".join(self.src_tokenizer.tokens(ids))) == split
 
 
-def _check_split(split: str) -> None:
-    if split not in SPLITS:
-        raise ValueError(f"there is no split {split!r}, expected one of {', '.join(SPLITS)}")
-
-
 def sequence_model(**sizes: object) -> TransformerConfig:
     """A network for sequences of symbols: both vocabularies and max_len are set, the rest is given."""
     return TransformerConfig(len(TOKENIZER), len(TOKENIZER), dropout=0.0, max_len=MODEL_MAX_LEN, **sizes)
@@ -116,6 +111,7 @@ def sequence_task(
         src_tokenizer=TOKENIZER,
         tgt_tokenizer=TOKENIZER,
         preset=Preset(sequence_model(d_model=64, n_heads=4, d_ff=256), training),
+        n_test=1_000,
         mini_preset=Preset(
             sequence_model(d_model=64, n_heads=4, d_ff=128),
             TrainingConfig(

@@ -12,7 +12,7 @@ from gradio.context import Context
 from transformer.checkpoints import Checkpoint
 from transformer.config import POSITIONAL_ENCODINGS
 from transformer.errors import InputError
-from transformer.tasks import TASKS
+from transformer.tasks import TRAINED_ON_THE_PAGE
 from viz.tabs.components import PlotlyChart
 from viz.tabs.language import say, say_error
 from viz.tabs.own_models import build_own_model, wire_own_model
@@ -33,7 +33,7 @@ from viz.tabs.training_worker import Training, Trainings, page_trainings
 from viz.training import CHARTS
 
 POLL_SECONDS = 0.25
-FIRST_TASK = next(iter(TASKS))
+FIRST_TASK = next(iter(TRAINED_ON_THE_PAGE))
 HEAD_CHOICES = (1, 2, 4, 6, 8)
 # Followers wait without a thread of their own, and the line of trainings is bounded, so none waits for another.
 FOLLOW = {"concurrency_id": "train", "concurrency_limit": None, "show_progress": "hidden"}
@@ -100,7 +100,7 @@ def _build_settings(shared: Shared) -> dict[str, gr.components.Component]:
         return add(gr.Slider(lowest, highest, default[name], step=step), label=f"train.{name}")
 
     settings = {
-        "task": radio("task", [(f"train.task_{name}", name) for name in TASKS]),
+        "task": radio("task", [(f"train.task_{name}", name) for name in TRAINED_ON_THE_PAGE]),
         "n_heads": add(
             gr.Radio([(str(n), n) for n in HEAD_CHOICES], value=default["n_heads"], elem_classes="gf-segmented"),
             label="train.n_heads",
@@ -151,7 +151,7 @@ def _wire_training(shared: Shared, trainings: Trainings, settings: dict, parts: 
             yield shown
 
     inputs = [*(settings[name] for name in NAMES), shared.device, shared.language]
-    parts["start"].click(train, inputs, outputs, api_name="train", **FOLLOW)
+    parts["start"].click(train, inputs, outputs, api_name="train", api_visibility="private", **FOLLOW)
     parts["fit"].click(fit, inputs, outputs, api_visibility="private", **FOLLOW)
 
     def stop(request: gr.Request) -> None:
@@ -213,7 +213,7 @@ def _wire_charts(
         training = trainings.of(request.session_hash)
         history = training.history if training is not None and training.is_over else None
         if history is None or not history.evaluations:
-            history = shipped_history(task_name) if task_name in TASKS else None
+            history = shipped_history(task_name) if task_name in TRAINED_ON_THE_PAGE else None
         drawn = chart_of(history, which if which in CHARTS else "loss", bool(log), language)
         return "" if drawn is None else drawn.to_json(filename="glassformer-training")
 
@@ -225,10 +225,10 @@ def _wire_charts(
 def _wire_task(trainings: Trainings, settings: dict, curves: TrainingCurves, timeline: TrainingTimeline) -> None:
     """Another task brings its own defaults where they were not touched, and its shipped model's training."""
     names = [name for name in NAMES if name != "task"]
-    defaults = {name: default_settings(name) for name in TASKS}
+    defaults = {name: default_settings(name) for name in TRAINED_ON_THE_PAGE}
 
     def choose(request: gr.Request, task_name: str, *values: object) -> tuple:
-        if task_name not in TASKS:
+        if task_name not in TRAINED_ON_THE_PAGE:
             return tuple(gr.skip() for _ in range(2 + len(names)))
         untouched = [
             defaults[task_name][name] if value in {of_task[name] for of_task in defaults.values()} else gr.skip()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from transformer.config import POSITIONAL_ENCODINGS
 from transformer.devices import checked_device
 from transformer.errors import InputError
-from transformer.tasks import TASKS
+from transformer.tasks import TRAINED_ON_THE_PAGE
 from viz.tabs.language import say
 from viz.tabs.training_worker import Job
 
@@ -40,7 +40,8 @@ NAMES = (
 
 def default_settings(task_name: str) -> dict[str, object]:
     """The values of ``NAMES`` with which the page opens: those of the task's small preset."""
-    model, training = TASKS[task_name].mini_preset.model, TASKS[task_name].mini_preset.training
+    preset = TRAINED_ON_THE_PAGE[task_name].mini_preset
+    model, training = preset.model, preset.training
     return {
         "task": task_name,
         "norm": "pre" if model.norm_first else "post",
@@ -57,8 +58,8 @@ def job_of(settings: Mapping[str, object], *, device: str, fixed_batch: bool, se
 
     Raises InputError, in words of ``language``, for the first value that cannot be used.
     """
-    task_name = _choice(settings, "task", tuple(TASKS), language)
-    preset = TASKS[task_name].mini_preset
+    task_name = _choice(settings, "task", tuple(TRAINED_ON_THE_PAGE), language)
+    preset = TRAINED_ON_THE_PAGE[task_name].mini_preset
     whole = {name: _whole(settings, name, *limits, language) for name, limits in RANGES.items()}
     d_model, n_heads = whole["d_model"], whole["n_heads"]
     if d_model % n_heads:

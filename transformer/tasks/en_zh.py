@@ -1,0 +1,39 @@
+"""Everyday English into Chinese characters."""
+
+from __future__ import annotations
+
+import torch
+
+from transformer.config import TransformerConfig
+from transformer.tasks.base import Preset
+from transformer.tasks.translation import translation_task
+from transformer.tokenizers import CharacterTokenizer
+from transformer.training_config import TrainingConfig
+
+LESSON = (
+    ("hello", "你好"),
+    ("how are you", "你好吗"),
+    ("i love you", "我爱你"),
+    ("what is this", "这是什么"),
+    ("good morning", "早上好"),
+    ("good night", "晚安"),
+)
+
+EN_ZH = translation_task(
+    "en-zh",
+    target="zh",
+    file_name="tatoeba_en_zh.tsv",
+    tgt_tokenizer_class=CharacterTokenizer,
+    fewest=1,
+    sacrebleu_tokenizer="zh",
+    examples=("Where is the station?", *(english for english, _ in LESSON)),
+    lesson=LESSON,
+    preset=Preset(
+        TransformerConfig(4, 4, d_model=128, n_heads=4, d_ff=512, dropout=0.25),
+        TrainingConfig(
+            steps=6000, batch_size=128, learning_rate=2e-3, warmup_steps=500, label_smoothing=0.1, weight_decay=0.01,
+            max_length=24, evaluate_every=500, evaluation_size=500, patience=5, judged_by="loss",
+        ),
+        stored_as=torch.float16,
+    ),
+)

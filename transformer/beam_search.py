@@ -5,7 +5,7 @@ Shape legend: N sources, W beams of each, V vocabulary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,7 +29,8 @@ class TreeNode:
     token_id: int
     log_prob: float  # of this token, given those before it
     total_log_prob: float  # of the whole path to it
-    is_kept: bool  # False: pruned, not among the best W at its step
+    is_kept: bool  # False: pruned at once, not among the best W at its step
+    pruned_at: int = 0  # the step (from 1) at which the last line through it fell out of the best W; 0: it never did
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class _Tree:
     def __init__(self, beam_width: int) -> None:
         self.nodes: list[TreeNode] = []
         self.stands_at = [-1] * beam_width
+        self.stood_at: list[list[int]] = []  # the same after each step
 
     def grow(self, beams: Tensor, ids: Tensor, log_probs: Tensor, totals: Tensor, done: Tensor) -> None:
         """Add one step: ranked ``beams`` and ``ids`` [2W], all ``log_probs`` and ``totals`` [W, V], ``done`` [W]."""
@@ -127,6 +129,7 @@ class _Tree:
             if is_kept:
                 stands_at.append(node)
         self.stands_at = stands_at
+        self.stood_at.append(stands_at)
 
     def result(self, length_penalty: float, eos_id: int) -> BeamSearchResult:
         hypotheses = []
@@ -141,4 +144,21 @@ class _Tree:
                 decoded = Decoded(steps, steps[-1].token_id == eos_id)
                 hypotheses.append(Hypothesis(decoded, decoded.log_prob / length_divisor(len(steps), length_penalty)))
         hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
-        return BeamSearchResult(tuple(hypotheses), tuple(self.nodes))
+        return BeamSearchResult(tuple(hypotheses), self._pruned())
+
+    def _pruned(self) -> tuple[TreeNode, ...]:
+        """The nodes, each with the step at which it was pruned."""
+        first_seen = []  # the step at which a node was considered: its depth
+        for node in self.nodes:
+            first_seen.append(1 if node.parent < 0 else first_seen[node.parent] + 1)
+        alive_until = [step - 1 for step in first_seen]
+        for step, places in enumerate(self.stood_at, start=1):
+            for node in places:
+                while node >= 0 and alive_until[node] < step:  # those before one already seen were seen with it
+                    alive_until[node] = step
+                    node = self.nodes[node].parent
+        n_steps = len(self.stood_at)
+        return tuple(
+            replace(node, pruned_at=0 if alive == n_steps else alive + 1)
+            for node, alive in zip(self.nodes, alive_until, strict=True)
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from transformer.model import Transformer
 
 SEARCHES = ("greedy", "beam", "sample")
 WIDEST_BEAM = 16
+LARGEST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Search:
             ("top_k", 0, 1_000_000, True),
             ("top_p", 1e-6, 1, False),
             ("repetition_penalty", 1, 100, False),
-            ("seed", 0, 2**63 - 1, True),
+            ("seed", 0, LARGEST_SEED, True),
         ):
             value = getattr(self, name)
             is_number = isinstance(value, int if is_whole else (int, float)) and not isinstance(value, bool)
@@ -65,10 +66,16 @@ class Search:
         )
         return [result.hypotheses[0].decoded for result in found]
 
+    def with_seed(self, seed: int) -> Search:
+        """The same with another seed; beyond the last one they start again at 0."""
+        return replace(self, seed=seed % (LARGEST_SEED + 1))
+
     def choice(self) -> Choice:
         """What ``decoding.write`` takes at each step; a beam search looks further ahead, see ``write``."""
-        if self.method != "sample":
-            return most_probable
+        return self.sampler() if self.method == "sample" else most_probable
+
+    def sampler(self) -> Choice:
+        """The choice of sampling with these settings, whatever the method is."""
         return sampled(
             torch.Generator().manual_seed(self.seed),
             temperature=self.temperature,

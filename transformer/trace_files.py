@@ -28,7 +28,7 @@ _ID_LISTS = ("src_ids", "tgt_in_ids")
 
 def trace_to_json(trace: Trace) -> str:
     """The JSON text of a trace. Weights are exact: float32, little-endian, base64."""
-    names = (*_TEXTS, *_NUMBERS, *_TOKEN_LISTS, *_ID_LISTS, "finished", "config")
+    names = (*_TEXTS, *_NUMBERS, *_TOKEN_LISTS, *_ID_LISTS, "finished", "n_forced", "config")
     return json.dumps(
         {
             "format": FORMAT,
@@ -99,6 +99,9 @@ def trace_from_json(content: bytes | str) -> Trace:
     steps = tuple(_step(step) for step in _checked_items(values, "steps", dict))
     if len(steps) != n_target:
         raise _invalid(f"there are {len(steps)} steps for {n_target} target tokens")
+    n_forced = _checked(values, "n_forced", int) if "n_forced" in values else 0  # older files do not say
+    if not 0 <= n_forced <= n_target:
+        raise _invalid(f"n_forced is {n_forced}, there are {n_target} target tokens")
     lengths = {
         "encoder_self": (n_source, n_source), "decoder_self": (n_target, n_target), "cross": (n_target, n_source)
     }
@@ -109,7 +112,7 @@ def trace_from_json(content: bytes | str) -> Trace:
         patterns[kind] = _pattern(arrays, kind, (n_layers, config.n_heads, *lengths[kind]))
     return Trace(
         **texts, **numbers, **lists, steps=steps, config=config.to_dict(), patterns=patterns,
-        finished=_checked(values, "finished", bool),
+        finished=_checked(values, "finished", bool), n_forced=n_forced,
     )
 
 

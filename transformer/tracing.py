@@ -75,6 +75,7 @@ class Trace:
     milliseconds: float
     patterns: dict[str, np.ndarray] = field(repr=False)  # kind -> float32 [L, H, T or S, T or S]
     search: str = "greedy"  # which search chose the tokens
+    n_forced: int = 0  # how many of them, from the first on, were given as a prefix and not chosen
     weights_sha256: str = ""  # which weights file the run came from; empty for weights that were never saved
     id: str = field(default_factory=lambda: uuid4().hex)  # tells runs apart within the page
 
@@ -119,8 +120,8 @@ def trace_text(
     """Decode ``text`` with everything on the way recorded, one step at a time.
 
     ``prefix`` is written first, whatever the model thinks of it, and the search goes on from there (a beam search
-    does not: after a prefix it is greedy). ``max_steps`` caps the written tokens (default, and at most: the positions
-    the model has). Raises InputError for a text the model cannot read.
+    does not: after a prefix it is greedy, and the trace says so). ``max_steps`` caps the written tokens (default,
+    and at most: the positions the model has). Raises InputError for a text the model cannot read.
     """
     ids, tokens, pieces = encode_source(checkpoint, text, n_padding)
     model = checkpoint.model_on(device)
@@ -144,13 +145,16 @@ def trace_text(
             "max_steps": min(max_steps or config.max_len, config.max_len),
             "device": device,
         }
-        if search.method == "beam" and not prefix:
+        method, path = search.method, prefix
+        if search.method == "beam" and prefix:
+            method = "greedy"
+        elif search.method == "beam":
             (best,) = search.write(model, src, **limits)
-            prefix = best.token_ids
+            path = best.token_ids
         decoder_acts: list[dict[str, Tensor]] = []
         (decoded,) = write(
             _recording(next_logits, {*addresses["decoder_self"], *addresses["cross"]}, decoder_acts),
-            forced(prefix, search.choice()),
+            forced(path, search.choice()),
             batch_size=1,
             n_candidates=N_CANDIDATES,
             **limits,
@@ -191,7 +195,8 @@ def trace_text(
         device=device,
         milliseconds=milliseconds,
         patterns=patterns,
-        search=search.method,
+        search=method,
+        n_forced=min(len(prefix), n_steps),
         weights_sha256=checkpoint.meta.get("sha256", ""),
     )
 

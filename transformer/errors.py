@@ -34,8 +34,25 @@ SENTENCES = {
         "or English and its translation first."
     ),
     "pairs_too_few": "Training needs pairs in the splits train and valid; {path} has none in one of them.",
+    "reference_empty": "Give a reference to compare with: this one has no tokens in it.",
+    "reference_too_long": "The reference may have {limit} characters, this one has {length}.",
+    "reference_tokens": "The model writes at most {limit} tokens besides <eos>, this reference has {length}.",
+    "own_pairs_empty": "There are no pairs yet: paste lines of a source, a tab and a target, or choose a file.",
+    "own_pairs_none": (
+        "No line could be used as a pair: a source, one tab and a target were expected on each of {n} lines "
+        "(no tab or too many cells: {columns}, an empty side: {empty}, too long: {long})."
+    ),
+    "own_pairs_header": "The first line names columns, but not the two that are needed: {source} and {target}.",
+    "own_pairs_binary": "{name} is not a text file: save the pairs as tab-separated text.",
+    "own_pairs_encoding": "{name} is not UTF-8 text: save it once more with the encoding UTF-8.",
+    "own_pairs_file": "The file {name} cannot be read: choose it once more.",
     "search_unknown": "There is no search {name!r}, expected one of: {known}.",
     "search_setting": "{name} must be a number from {smallest} to {largest}, got {value!r}.",
+    "run_cannot_go_on": "None of the models here made this run, so it cannot be continued: decode a text first.",
+    "token_unknown": "The vocabulary of this model has no {token}: choose one of its {n} tokens.",
+    "token_several": "{token} is {n} tokens for this model: put in one at a time.",
+    "step_unknown": "This run has the steps 1 to {n}, and {step} is none of them.",
+    "branch_unknown": "That is no place in the tree of this text.",
     "setting_range": "{name}: a number from {lowest} to {highest} is needed, got {value}.",
     "setting_whole": "{name}: a whole number from {lowest} to {highest} is needed, got {value}.",
     "setting_choice": "{name}: one of {choices} is needed, got {value}.",

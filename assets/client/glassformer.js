@@ -63,7 +63,7 @@ window.glassformer = (() => {
     const heads = trace.patterns[selection.kind].shape[1];
     state.selection = {
       ...selection,
-      step: trace.steps.length,
+      step: trace.step ?? trace.steps.length,
       layer: Math.min(selection.layer, layers - 1),
       head: Math.min(selection.head, heads - 1),
       query: null,

@@ -82,7 +82,7 @@ def _wire_files(shared: Shared, save: gr.Button, opened: gr.UploadButton, file: 
         sentence = say(language, key, model=trace.model, n=len(trace.steps))
         picked = gr.update(choices=model_choices(language, session), value=session.model_name)
         examples = gr.update(choices=example_texts(session.checkpoint.task), value=None)
-        return session, payload_of(trace), picked, trace.text, examples, status_line(sentence)
+        return session, payload_of(session), picked, trace.text, examples, status_line(sentence)
 
     opened.upload(
         open_run,

@@ -97,7 +97,7 @@ def _in_use(checkpoint: Checkpoint, session: Session, device: str, language: str
     picked = gr.update(choices=model_choices(language, session), value=OWN)
     facts = status_line(run_facts(language, session))
     return (
-        session, payload_of(session.trace), picked, session.trace.text, gr.update(choices=examples, value=None), facts
+        session, payload_of(session), picked, session.trace.text, gr.update(choices=examples, value=None), facts
     )
 
 

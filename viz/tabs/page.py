@@ -36,7 +36,7 @@ def build_page() -> gr.Blocks:
         build_public_interface(INFER["concurrency_id"])  # first, so that no handler of the page takes its names
         session = gr.State(first)
         device = gr.State("cpu")
-        channel = TraceChannel(payload_of(first.trace), elem_classes="gf-channel")
+        channel = TraceChannel(payload_of(first), elem_classes="gf-channel")
         header = build_header(texts, first)
         text_input = build_text_input(texts, first)
         status = gr.HTML(status_line(run_facts("en", first)), elem_classes="gf-status-box")
@@ -80,7 +80,7 @@ def _wire_text_input(shared: Shared, run: gr.Button) -> None:
     @or_problem(len(outputs))
     def decode(text: str, session: Session, device: str, language: str) -> tuple:
         session = run_text(session, text, device)
-        return session, payload_of(session.trace), status_line(run_facts(language, session))
+        return session, payload_of(session), status_line(run_facts(language, session))
 
     gr.on([run.click, shared.text.submit], decode, api_visibility="private", **event)
     shared.examples.input(lambda text: (text, None), shared.examples, [shared.text, shared.examples], **PRIVATE).then(
@@ -98,7 +98,7 @@ def _wire_header(shared: Shared, header: dict) -> None:
         examples = example_texts(session.checkpoint.task)
         session = run_text(session, examples[0] if examples else session.trace.text, device)
         facts = status_line(run_facts(language, session))
-        return session, payload_of(session.trace), session.trace.text, gr.update(choices=examples, value=None), facts
+        return session, payload_of(session), session.trace.text, gr.update(choices=examples, value=None), facts
 
     shared.model.input(
         use_model,
@@ -114,7 +114,7 @@ def _wire_header(shared: Shared, header: dict) -> None:
         session = run_text(session, session.trace.text, sent(event, "device"))
         device = session.trace.device
         facts = status_line(run_facts(language, session))
-        return device, device_choices(device), session, payload_of(session.trace), facts
+        return device, device_choices(device), session, payload_of(session), facts
 
     header["device_toggle"].choose(
         use_device,
@@ -166,7 +166,7 @@ def _wire_arrival(page: gr.Blocks, shared: Shared) -> None:
         session = run_text(session, text or examples[0], device)
         facts = status_line(run_facts(language, session))
         shown = (session.trace.text, session.model_name, gr.update(choices=examples, value=None))
-        return session, payload_of(session.trace), *shown, facts
+        return session, payload_of(session), *shown, facts
 
     page.load(
         open_link,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
+from transformer.beam_search import length_divisor
 from transformer.checkpoints import Checkpoint
 from transformer.devices import checked_device
 from transformer.tasks import TASKS
@@ -14,8 +18,12 @@ from viz.tabs.zero_gpu import on_gpu
 trace_on_gpu = on_gpu(trace_text)
 
 
-def payload_of(trace: Trace) -> str:
-    """The JSON text that ``TraceChannel`` hands to every view in the browser."""
+def payload_of(session: Session, step: int | None = None) -> str:
+    """The JSON text that ``TraceChannel`` hands to every view in the browser: the run on display, how it came about.
+
+    ``step`` is the step to show first; None: the last one.
+    """
+    trace = session.trace
     return trace_payload(
         trace_id=trace.id,
         source=token_chips(trace.src_tokens, trace.src_pieces),
@@ -25,7 +33,41 @@ def payload_of(trace: Trace) -> str:
         task=trace.task,
         finished=trace.finished,
         log_prob=trace.log_prob,
+        search=trace.search,
+        n_forced=trace.n_forced,
+        written=[each.token for each in trace.steps],
+        change=_latest_change(session),
+        is_fixed=session.matching_checkpoint is None,
+        tree=tree_key(session),
+        step=step,
     )
+
+
+def _latest_change(session: Session) -> dict | None:
+    """What was put into the run on display last, and how many changes there are to undo."""
+    if not session.changes:
+        return None
+    change = session.changes[-1]
+    place = change.step - 1
+    now, before = session.trace.steps, change.before.steps
+    return {
+        "n": len(session.changes),
+        "step": change.step,
+        "put_in": change.put_in,
+        "is_branch": change.is_branch,
+        "token": token_chips([now[place].token])[0],
+        "instead": token_chips([before[place].token])[0] if place < len(before) else None,
+    }
+
+
+def tree_key(session: Session) -> str | None:
+    """What the search tree of the run on display depends on; None when no model here made the run."""
+    checkpoint = session.matching_checkpoint
+    if checkpoint is None:
+        return None
+    settings = {**asdict(session.search), "method": None}
+    weights = checkpoint.meta.get("sha256") or id(checkpoint.model)
+    return json.dumps([checkpoint.name, weights, session.trace.text, settings])
 
 
 def trained_length(checkpoint: Checkpoint) -> int | None:
@@ -37,6 +79,7 @@ def run_facts(language: str, session: Session) -> str:
     """What to know of the run on display: its time and place, whether it ended, whether the model knew such input."""
     trace = session.trace
     facts = [
+        search_fact(language, session),
         say(language, "runs.time", n=len(trace.steps), ms=f"{trace.milliseconds:.0f}", device=trace.device.upper()),
         say(language, "runs.finished" if trace.finished else "runs.no_eos", n=len(trace.steps)),
     ]
@@ -51,11 +94,35 @@ def run_facts(language: str, session: Session) -> str:
     return " ".join(facts)
 
 
+def search_fact(language: str, session: Session) -> str:
+    """Which search wrote the run on display, after which given tokens, and its total log-probability."""
+    trace, search = session.trace, session.search
+    values = {
+        "log_prob": f"{trace.log_prob:.3f}".replace("-", "−"),
+        "width": search.beam_width,
+        "seed": search.seed,
+        "temperature": f"{search.temperature:g}",
+    }
+    if session.opened:
+        fact = say(language, "runs.opened", search=trace.search, **values)
+    elif trace.search == "beam":
+        score = trace.log_prob / length_divisor(len(trace.steps), search.length_penalty)
+        fact = say(language, "runs.beam", score=f"{score:.3f}".replace("-", "−"), **values)
+    else:
+        fact = say(language, f"runs.{trace.search}", **values)
+    return fact if not trace.n_forced else f"{say(language, 'runs.forced', n=trace.n_forced)} {fact}"
+
+
 def run_text(session: Session, text: str, device: str) -> Session:
-    """The session with ``text`` decoded by its model on ``device``. Raises InputError for what cannot be read."""
+    """The session with ``text`` decoded by its model and its search. Raises InputError for what cannot be read."""
     text = text if isinstance(text, str) else ""  # a program may send anything in its place
-    trace = (trace_text if device == "cpu" else trace_on_gpu)(session.checkpoint, text, device=checked_device(device))
-    return session.with_trace(trace)
+    return session.with_trace(traced(session.checkpoint, text, device, search=session.search))
+
+
+def traced(checkpoint: Checkpoint, text: str, device: str, **options: object) -> Trace:
+    """``trace_text`` on ``device``, which is checked."""
+    device = checked_device(device)
+    return (trace_text if device == "cpu" else trace_on_gpu)(checkpoint, text, device=device, **options)
 
 
 def example_texts(task_name: str) -> list[str]:

@@ -6,10 +6,24 @@ import json
 from dataclasses import dataclass, replace
 
 from transformer.checkpoints import META_FILE, Checkpoint, checkpoint_files, shipped_checkpoint, shipped_names
+from transformer.search import GREEDY, Search
 from transformer.tasks import TASKS
 from transformer.tracing import Trace, trace_text
 
+MOST_CHANGES = 8  # whole runs are kept for the way back
+
 OWN = "own"  # the model picker's value for the visitor's own model, trained here or opened from a file
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A run went on from tokens that were put in; ``before`` was on display until then. Steps count from 1."""
+
+    before: Trace
+    was_opened: bool  # whether ``before`` came from a file
+    step: int  # where the last token was put in
+    put_in: tuple[int, ...]  # every step of the new run whose token was put in, by this change or one before it
+    is_branch: bool  # a node of the search tree was chosen; else one token was written in the place of another
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,12 +31,15 @@ class Session:
     """One visitor's view. ``own`` is the model they trained or opened, ``model_name`` which model is in use.
 
     ``opened`` is True when the run on display came from a file, so that no model here need have made it.
+    ``changes`` lead from what the search itself wrote to the run on display, the latest last.
     """
 
     model_name: str
     trace: Trace
     own: Checkpoint | None = None
     opened: bool = False
+    search: Search = GREEDY
+    changes: tuple[Change, ...] = ()
 
     def __deepcopy__(self, memo: dict) -> Session:
         # Gradio copies the first state for every visitor. Nothing in here is ever changed, so one will do.
@@ -55,11 +72,50 @@ class Session:
 
     def with_trace(self, trace: Trace) -> Session:
         """The same with another run on display, decoded by the model in use."""
-        return replace(self, trace=trace, opened=False)
+        return replace(self, trace=trace, opened=False, changes=())
+
+    @property
+    def unchanged(self) -> Session:
+        """The same with the run on display that no token was put into."""
+        return self.changed_back(len(self.changes))
+
+    def changed_back(self, n: int = 1) -> Session:
+        """The same with the last ``n`` changes undone, or as many as there are."""
+        if not self.changes or n < 1:
+            return self
+        first_undone = self.changes[-min(n, len(self.changes))]
+        return replace(
+            self,
+            trace=first_undone.before,
+            opened=first_undone.was_opened,
+            changes=self.changes[: -min(n, len(self.changes))],
+        )
+
+    def with_change(self, trace: Trace, step: int, is_branch: bool = False) -> Session:
+        """The same with ``trace`` on display, which goes on from this run's tokens before ``step`` and a new one there.
+
+        A branch of the tree starts from what the search itself wrote and replaces all changes before it.
+        """
+        start = self.unchanged if is_branch else self
+        if is_branch:
+            written, was = ([each.token for each in run.steps] for run in (trace, start.trace))
+            parts = next((i for i in range(step) if i >= len(was) or written[i] != was[i]), step - 1)
+            put_in = tuple(range(parts + 1, step + 1))
+        else:
+            earlier = start.changes[-1].put_in if start.changes else ()
+            put_in = (*(each for each in earlier if each < step), step)
+        changes = (*start.changes, Change(start.trace, start.opened, step, put_in, is_branch))
+        if len(changes) > MOST_CHANGES:
+            changes = (changes[0], *changes[2:])  # the way back to the beginning stays
+        return replace(start, trace=trace, opened=False, changes=changes)
+
+    def with_search(self, search: Search) -> Session:
+        """The same with another search in use, for what is decoded from now on."""
+        return replace(self, search=search)
 
     def with_opened_trace(self, trace: Trace) -> Session:
         """The same with a run from a file on display, and the model that made it in use, where it is here."""
-        session = replace(self, trace=trace, opened=True)
+        session = replace(self, trace=trace, opened=True, changes=())
         return replace(session, model_name=session._matching_name() or session.model_name)
 
     def with_model(self, name: str) -> Session:

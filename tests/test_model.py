@@ -257,7 +257,7 @@ SHAPES = {
     "hook_attn_scores": "BHQC", "hook_pattern": "BHQC", "hook_z": "BHQK", "hook_hidden": "BQF", "hook_embed": "BQD",
     "hook_pos_embed": "QD", "hook_resid_pre": "BQD", "hook_resid_mid": "BQD", "hook_resid_mid_cross": "BQD",
     "hook_resid_post": "BQD", "hook_attn_out": "BQD", "hook_cross_attn_out": "BQD", "hook_mlp_out": "BQD",
-    "hook_out": "BQD", "hook_logits": "BQV",
+    "hook_norm_in": "BQD", "hook_norm_out": "BQD", "hook_out": "BQD", "hook_logits": "BQV",
 }
 
 

@@ -177,6 +177,18 @@ class InputEmbedding(nn.Module):
         return self.dropout(embed + pos_embed)
 
 
+class LayerNorm(nn.LayerNorm):
+    """Every position by itself to mean 0 and variance 1, then a learnt gain and bias (Ba et al., 2016)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.hook_norm_in, self.hook_norm_out = HookPoint(), HookPoint()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, D] -> [B, T, D]"""
+        return self.hook_norm_out(super().forward(self.hook_norm_in(x)))
+
+
 class Layer(nn.Module):
     """What both kinds of layer share: where the norm of a sub-layer stands."""
 
@@ -184,11 +196,11 @@ class Layer(nn.Module):
         super().__init__()
         self.norm_first = norm_first
 
-    def before(self, norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    def before(self, norm: LayerNorm, x: Tensor) -> Tensor:
         """What a sub-layer reads: pre-LN normalises here."""
         return norm(x) if self.norm_first else x
 
-    def after(self, norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    def after(self, norm: LayerNorm, x: Tensor) -> Tensor:
         """What the residual sum becomes: post-LN (the paper's LayerNorm(x + Sublayer(x))) normalises here."""
         return x if self.norm_first else norm(x)
 
@@ -200,7 +212,7 @@ class EncoderLayer(Layer):
         super().__init__(norm_first)
         self.self_attn = Attention(d_model, n_heads, dropout)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.attn_norm, self.mlp_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.attn_norm, self.mlp_norm = LayerNorm(d_model), LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
         self.hook_resid_pre, self.hook_resid_mid, self.hook_resid_post = HookPoint(), HookPoint(), HookPoint()
         self.hook_attn_out, self.hook_mlp_out = HookPoint(), HookPoint()
@@ -224,8 +236,8 @@ class DecoderLayer(Layer):
         self.self_attn = Attention(d_model, n_heads, dropout)
         self.cross_attn = Attention(d_model, n_heads, dropout)
         self.feed_forward = FeedForward(d_model, d_ff)
-        self.attn_norm, self.cross_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.mlp_norm = nn.LayerNorm(d_model)
+        self.attn_norm, self.cross_norm = LayerNorm(d_model), LayerNorm(d_model)
+        self.mlp_norm = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
         self.hook_resid_pre, self.hook_resid_mid = HookPoint(), HookPoint()
         self.hook_resid_mid_cross, self.hook_resid_post = HookPoint(), HookPoint()
@@ -264,7 +276,7 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(
             EncoderLayer(d_model, n_heads, d_ff, dropout, norm_first) for _ in range(n_layers)
         )
-        self.final_norm = nn.LayerNorm(d_model) if norm_first else nn.Identity()
+        self.final_norm = LayerNorm(d_model) if norm_first else nn.Identity()
         self.hook_out = HookPoint()
 
     def forward(self, x: Tensor, src_mask: Tensor | None = None) -> Tensor:
@@ -284,7 +296,7 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(
             DecoderLayer(d_model, n_heads, d_ff, dropout, norm_first) for _ in range(n_layers)
         )
-        self.final_norm = nn.LayerNorm(d_model) if norm_first else nn.Identity()
+        self.final_norm = LayerNorm(d_model) if norm_first else nn.Identity()
         self.hook_out = HookPoint()
 
     def forward(

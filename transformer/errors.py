@@ -49,8 +49,8 @@ SENTENCES = {
     "search_unknown": "There is no search {name!r}, expected one of: {known}.",
     "search_setting": "{name} must be a number from {smallest} to {largest}, got {value!r}.",
     "run_cannot_go_on": "None of the models here made this run, so it cannot be continued: decode a text first.",
-    "token_unknown": "The vocabulary of this model has no {token}: choose one of its {n} tokens.",
-    "token_several": "{token} is {n} tokens for this model: put in one at a time.",
+    "token_unknown": "The vocabulary of this model has no “{token}”: choose one of its {n} tokens.",
+    "token_several": "“{token}” is {n} tokens for this model: put in one at a time.",
     "step_unknown": "This run has the steps 1 to {n}, and {step} is none of them.",
     "branch_unknown": "That is no place in the tree of this text.",
     "setting_range": "{name}: a number from {lowest} to {highest} is needed, got {value}.",
@@ -70,6 +70,13 @@ SENTENCES = {
         "{name} is a pickle: opening one runs whatever program its author put into it, so this page never does. "
         "Save the weights as safetensors."
     ),
+    "fault_unknown": "There is no fault {name!r}, expected one of: {known}.",
+    "faults_contradict": (
+        "The faults {first} and {second} cannot be on together: each makes something else of the same part."
+    ),
+    "mask_shape": "The painted mask {name} does not fit the text: {expected} is needed, got {got}.",
+    "surgery_twice": "Layer {layer}, head {head} of {kind} attention is changed twice: choose one change for it.",
+    "surgery_future": "Query {query} cannot be given key {key}: that token is not written yet when the query asks.",
 }
 
 

@@ -34,3 +34,11 @@ def translation_scores(results: Sequence[Written], tokenizer: str) -> dict[str, 
         "bleu": BLEU(tokenize=tokenizer).corpus_score(written, expected).score,
         "chrf": CHRF().corpus_score(written, expected).score,
     }
+
+
+def sentence_chrf(results: Sequence[Written]) -> list[float]:
+    """chrF of each result by itself, 0 to 100. Two texts are compared by the runs of 1 to 6 characters they share."""
+    from sacrebleu.metrics import CHRF
+
+    chrf = CHRF()
+    return [chrf.sentence_score(result.written, [result.expected]).score for result in results]

@@ -96,6 +96,10 @@ class Task(ABC):
         """Every number that says how good the results are, ``metric`` among them."""
         return {"exact_match": exact_match(results)}
 
+    def reference(self, text: str) -> str:
+        """What should be written for ``text``, where the task knows it; otherwise an empty text."""
+        return ""
+
     def test_split(self, trained_on: dict) -> str:
         """The split whose pairs a model has never seen; ``trained_on`` is the meta of its checkpoint."""
         return "test"

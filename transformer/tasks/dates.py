@@ -95,6 +95,20 @@ class DatesTask(Task):
                 pairs.append((way(day), day.isoformat()))
         return self.encode(pairs)
 
+    def reference(self, text: str) -> str:
+        """See ``Task.reference``: the day that one of ``WAYS_OF_WRITING`` gives this text for."""
+        wanted = " ".join(text.lower().split())
+        for year in range(FIRST_DAY.year, LAST_DAY.year + 1):
+            spellings = (f"{year % 100:02d}", "".join(CHINESE_DIGITS[int(digit)] for digit in str(year)))
+            if not any(spelling in wanted for spelling in spellings):
+                continue  # every way of writing a day has its year in it in one of these
+            day = datetime.date(year, 1, 1)
+            while day.year == year:
+                if any(way(day).lower() == wanted for way in WAYS_OF_WRITING):
+                    return day.isoformat()
+                day += datetime.timedelta(days=1)
+        return ""
+
 
 def _day(number: int) -> datetime.date:
     return FIRST_DAY + datetime.timedelta(days=number)

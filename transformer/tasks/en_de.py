@@ -19,6 +19,14 @@ EN_DE = translation_task(
     sacrebleu_tokenizer="13a",
     examples=("Where is the station?", "I would like a cup of coffee.", "What is this?", "Good night.", "How are you?"),
     lesson=(),
+    references=(
+        ("Where is the station?", "Wo ist der Bahnhof?"),
+        ("I would like a cup of coffee.", "Ich hätte gern eine Tasse Kaffee."),
+        ("I would like a cup of coffee, please.", "Ich hätte gern eine Tasse Kaffee, bitte."),
+        ("What is this?", "Was ist das?"),
+        ("Good night.", "Gute Nacht."),
+        ("How are you?", "Wie geht es dir?"),
+    ),
     preset=Preset(
         TransformerConfig(4, 4, d_model=192, n_heads=6, d_ff=768, dropout=0.1),
         TrainingConfig(

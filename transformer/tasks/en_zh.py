@@ -28,6 +28,11 @@ EN_ZH = translation_task(
     sacrebleu_tokenizer="zh",
     examples=("Where is the station?", *(english for english, _ in LESSON)),
     lesson=LESSON,
+    references=(
+        ("Where is the station?", "车站在哪里？"),
+        ("I would like a cup of coffee, please.", "请给我一杯咖啡。"),
+        ("I would like a cup of coffee.", "我想要一杯咖啡。"),
+    ),
     preset=Preset(
         TransformerConfig(4, 4, d_model=128, n_heads=4, d_ff=512, dropout=0.25),
         TrainingConfig(

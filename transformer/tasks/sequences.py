@@ -30,7 +30,7 @@ DRAWS_BEFORE_GIVING_UP = 2_000  # a short length has few sequences: after so man
 class SequenceTask(Task):
     """Write a sequence of symbols as ``rule`` says, e.g. backwards."""
 
-    rule: Callable[[tuple[int, ...]], tuple[int, ...]]
+    rule: Callable[[tuple], tuple]  # of ids or of symbols
 
     def pairs(self, split: str, n: int, seed: int, max_length: int | None = None) -> list[Pair]:
         """See ``Task.pairs``. Lengths come in turn (1, 2, 3 ...); one that has no more sequences drops out."""
@@ -59,6 +59,10 @@ class SequenceTask(Task):
             rows += [ids for ids in cut if self._is_in(split, ids)]
         rows = rows[:size]
         return make_batch(rows, [self.rule(ids) for ids in rows], self.src_tokenizer, self.tgt_tokenizer)
+
+    def reference(self, text: str) -> str:
+        """See ``Task.reference``: the rule knows the target of every text."""
+        return self.tgt_tokenizer.join(self.rule(tuple(self.src_tokenizer.split(text))))
 
     def _different(self, generator: torch.Generator, length: int, split: str) -> Iterator[tuple[int, ...]]:
         """Sequences of one length and split, none twice, until no new one turns up."""

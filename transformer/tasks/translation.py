@@ -31,7 +31,10 @@ LICENCE = "Sentences from tatoeba.org (CC BY 2.0 FR) by way of manythings.org/an
 
 @dataclass(frozen=True)
 class TranslationTask(Task):
-    """Translate from English. ``lesson`` are pairs every beginner meets: trained on beside those of the file."""
+    """Translate from English. ``lesson`` are pairs every beginner meets: trained on beside those of the file.
+
+    ``references`` are further translations that the page offers for comparison; nothing is trained on them.
+    """
 
     target: str  # the column of the file: "zh" or "de"
     file_name: str
@@ -39,6 +42,7 @@ class TranslationTask(Task):
     fewest: int  # a target token seen less often than this in training is <unk>
     sacrebleu_tokenizer: str
     lesson: tuple[Pair, ...]
+    references: tuple[Pair, ...] = ()
     file: Pairs | None = None
     _rows: dict = field(init=False, default_factory=dict, repr=False, compare=False)
 
@@ -86,6 +90,12 @@ class TranslationTask(Task):
     def scores(self, results: Sequence[Written]) -> dict[str, float]:
         """See ``Task.scores``: BLEU and chrF of sacrebleu (0 to 100), and the share of exact matches."""
         return {**translation_scores(results, self.sacrebleu_tokenizer), **super().scores(results)}
+
+    def reference(self, text: str) -> str:
+        """See ``Task.reference``: a translation for the examples and the lesson, in whatever case they are typed."""
+        wanted = _bare(text.strip()).lower()
+        known = {_bare(english).lower(): translation for english, translation in (*self.lesson, *self.references)}
+        return known.get(wanted, "")
 
     def facts(self) -> dict:
         """See ``Task.facts``: also which file it was, and how much of it was used."""

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from transformer.beam_search import beam_search
-from transformer.decoding import Choice, Decoded, cached_next_logits, most_probable, sampled, write
+from transformer.conditions import USUAL, Conditions
+from transformer.decoding import Choice, Decoded, most_probable, sampled, write
 from transformer.errors import InputError
 from transformer.model import Transformer
 
@@ -52,9 +53,11 @@ class Search:
             if not is_number or not math.isfinite(value) or not smallest <= value <= largest:
                 raise InputError("search_setting", name=name, smallest=smallest, largest=largest, value=value)
 
-    def write(self, model: Transformer, src: Tensor, **limits: object) -> list[Decoded]:
+    def write(
+        self, model: Transformer, src: Tensor, conditions: Conditions = USUAL, **limits: object
+    ) -> list[Decoded]:
         """The best target of each source [B, S]; ``limits`` are those of ``decoding.write``, less its batch size."""
-        next_logits = cached_next_logits(model, src)
+        next_logits = conditions.next_logits(model, src)
         if self.method != "beam":
             return write(next_logits, self.choice(), batch_size=len(src), **limits)
         found = beam_search(

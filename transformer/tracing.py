@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from transformer.checkpoints import Checkpoint
-from transformer.decoding import NextLogits, cached_next_logits, forced, write
+from transformer.conditions import USUAL, Conditions
+from transformer.decoding import NextLogits, forced, write
 from transformer.errors import InputError
 from transformer.hooks import record
 from transformer.masks import Masks
@@ -116,12 +117,15 @@ def trace_text(
     device: str = "cpu",
     n_padding: int = 0,
     max_steps: int | None = None,
+    conditions: Conditions = USUAL,
 ) -> Trace:
     """Decode ``text`` with everything on the way recorded, one step at a time.
 
     ``prefix`` is written first, whatever the model thinks of it, and the search goes on from there (a beam search
     does not: after a prefix it is greedy, and the trace says so). ``max_steps`` caps the written tokens (default,
-    and at most: the positions the model has). Raises InputError for a text the model cannot read.
+    and at most: the positions the model has). Under other ``conditions`` (``faults.py``, ``surgery.py``) the trace is
+    one like any other; where they allow no cache, its patterns are those of the last step's pass over the whole
+    target. Raises InputError for a text the model cannot read.
     """
     ids, tokens, pieces = encode_source(checkpoint, text, n_padding)
     model = checkpoint.model_on(device)
@@ -135,13 +139,12 @@ def trace_text(
         )
     }
     started = time.perf_counter()
-    with torch.inference_mode():
+    with torch.inference_mode(), conditions.changing(model):
         src = torch.tensor([ids], device=device)
         with record(set(addresses["encoder_self"])) as encoder_acts:
-            next_logits = cached_next_logits(model, src)
+            next_logits = conditions.next_logits(model, src)
         limits = {
-            "bos_id": tgt_tokenizer.bos_id,
-            "eos_id": tgt_tokenizer.eos_id,
+            **conditions.limits(tgt_tokenizer.eos_id),
             "max_steps": min(max_steps or config.max_len, config.max_len),
             "device": device,
         }
@@ -149,7 +152,7 @@ def trace_text(
         if search.method == "beam" and prefix:
             method = "greedy"
         elif search.method == "beam":
-            (best,) = search.write(model, src, **limits)
+            (best,) = search.write(model, src, conditions, **limits)
             path = best.token_ids
         decoder_acts: list[dict[str, Tensor]] = []
         (decoded,) = write(
@@ -160,17 +163,21 @@ def trace_text(
             **limits,
         )
         n_steps = len(decoded.steps)
+        # A cached step adds a row to each pattern; a pass over the whole target makes all rows anew.
+        row_acts = decoder_acts[:n_steps] if conditions.cached else decoder_acts[n_steps - 1 : n_steps]
         patterns = {
             "encoder_self": _stack([encoder_acts[name] for name in addresses["encoder_self"]]),
             **{
                 kind: np.stack([
-                    _join_rows([acts[name] for acts in decoder_acts[:n_steps]], width) for name in addresses[kind]
+                    _join_rows([acts[name] for acts in row_acts], width) for name in addresses[kind]
                 ])
                 for kind, width in (("decoder_self", n_steps), ("cross", 0))
             },
         }
     milliseconds = (time.perf_counter() - started) * 1000
-    tgt_in_ids = (tgt_tokenizer.bos_id, *decoded.token_ids[:-1])
+    tgt_in_ids = (conditions.first_id, *decoded.token_ids[:-1])
+    # Of a run that does not stop at <eos>, all that it wrote is the output.
+    output_ids = [i for i in decoded.token_ids if conditions.stops or i != tgt_tokenizer.eos_id]
     return Trace(
         task=checkpoint.task,
         model=checkpoint.name,
@@ -189,7 +196,7 @@ def trace_text(
             )
             for step in decoded.steps
         ),
-        output_text=tgt_tokenizer.decode(decoded.token_ids),
+        output_text=tgt_tokenizer.decode(output_ids),
         finished=decoded.finished,
         log_prob=decoded.log_prob,
         device=device,
@@ -202,15 +209,21 @@ def trace_text(
 
 
 def record_values(
-    checkpoint: Checkpoint, trace: Trace, names: Container[str] | None = None, masks: Masks | None = None
+    checkpoint: Checkpoint,
+    trace: Trace,
+    names: Container[str] | None = None,
+    masks: Masks | None = None,
+    conditions: Conditions = USUAL,
 ) -> dict[str, np.ndarray]:
     """Any named values of the run (``None``: all of them), by one full forward pass over the same tokens.
 
-    The batch axis is dropped: [1, H, T, S] -> [H, T, S]. ``masks`` replace the usual ones, True = may attend.
+    The batch axis is dropped: [1, H, T, S] -> [H, T, S]. ``masks`` replace those of the ``conditions``,
+    True = may attend.
     """
     model = checkpoint.model_on("cpu")
-    with torch.inference_mode(), record(names) as acts:
-        model(torch.tensor([trace.src_ids]), torch.tensor([trace.tgt_in_ids]), masks)
+    src, tgt_in = torch.tensor([trace.src_ids]), torch.tensor([trace.tgt_in_ids])
+    with torch.inference_mode(), conditions.changing(model), record(names) as acts:
+        model(src, tgt_in, masks or conditions.masks(src, tgt_in, model.config.pad_id))
     return {name: (value[0] if value.dim() > 2 else value).numpy() for name, value in acts.items()}
 
 

@@ -1,5 +1,6 @@
 /* The stage: one run, step by step. It draws from glassformer.trace and glassformer.selection alone and asks the
-   server for nothing. The other parts are stage_model.js, stage_flow.js, stage_maps.js and stage_candidates.js. */
+   server only for a run that goes on from another token. Events: "force" {step, candidate or text}, "back" {all}.
+   The other parts are stage_model.js, stage_flow.js, stage_maps.js, stage_candidates.js and change.js. */
 const root = element.querySelector(".gf-stage");
 const slider = root.querySelector("input[type=range]");
 const playButton = root.querySelector("[data-act=play]");
@@ -20,7 +21,8 @@ let movement = null; // the lines on their way: {start, time}
 
 const flow = makeFlow(root, { hover: setHover, pin });
 const maps = makeMaps(root, { hover: setHover, pin, choose: (layer, head) => glassformer.select({ layer, head }), tip: showTip });
-const candidates = makeCandidates(root);
+const candidates = makeCandidates(root, (wish) => trigger("force", wish));
+const change = makeChangeBar(root.querySelector(".gf-change"), (all) => trigger("back", { all }));
 
 /* Drawing */
 function current() {
@@ -35,6 +37,7 @@ function draw({ move = false } = {}) {
   flow.mark(selection, focus, pattern);
   maps.draw(selection, focus);
   candidates.draw(selection);
+  change.draw();
   drawBar(selection);
   const sentences = say(selection, focus);
   const { layer, head, kind, step } = selection;
@@ -195,6 +198,7 @@ function rebuild() {
   pause();
   maps.forget();
   flow.build(glassformer.trace);
+  candidates.forget();
   onShow = flow.layout();
   draw();
   maps.follow(current().focus);

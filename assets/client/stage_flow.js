@@ -23,7 +23,7 @@ function makeFlow(root, { hover, pin }) {
     slot.className = "gf-stage-slot";
     slot.dataset.index = index;
     const chip = glassformer.tokenChip(token);
-    chip.title = token.label;
+    chip.dataset.token = token.label;
     const above = document.createElement("span");
     above.className = "gf-stage-above";
     const below = document.createElement("span");
@@ -60,6 +60,13 @@ function makeFlow(root, { hover, pin }) {
     };
     anchors = { source: slots.source.map(place), target: slots.target.map(place) };
     return true;
+  }
+
+  /* How a target token came about, when the search did not choose it: "put_in" or "given" (kept from before that). */
+  function originOf(step) {
+    const { change, n_forced: given } = glassformer.trace;
+    if (change?.put_in.includes(step)) return "put_in";
+    return step > 0 && step <= given ? "given" : "";
   }
 
   const sideOf = (kind, part) =>
@@ -170,6 +177,11 @@ function makeFlow(root, { hover, pin }) {
         chip.classList.toggle("gf-stage-asks", isAsking);
         chip.classList.toggle("gf-stage-written", isWritten);
         chip.classList.toggle("gf-stage-pinned", isPinned);
+        const origin = side === "target" ? originOf(index) : "";
+        chip.classList.toggle("gf-stage-put-in", origin === "put_in");
+        chip.classList.toggle("gf-stage-given", origin === "given");
+        const label = chip.dataset.token;
+        setAttribute(chip, "title", origin ? glassformer.t(`decode.${origin}_title`, { token: label, step: index }) : label);
         setAttribute(chip, "tabindex", visible ? 0 : -1);
         setAttribute(chip, "aria-hidden", !visible);
         setAttribute(chip, "aria-pressed", isPinned);

@@ -154,10 +154,10 @@ function sureSentence(selection, focus) {
   return { key: "say_runner_up", values: { ...values, second: { label: other[0] }, percent2: percentWords(other[1]) } };
 }
 
-/* A sentence as nodes: its words as text, its tokens each in a <bdi>, so that no token bends the words around it. */
+/* A sentence as nodes (a key without a dot is one of the stage's): its words as text, its tokens each in a <bdi>, so that no token bends the words around it. */
 function sentenceNodes({ key, values }) {
   const marked = Object.fromEntries(Object.keys(values).map((name) => [name, `\u0000${name}\u0000`]));
-  return glassformer.t(`decode.${key}`, marked).split("\u0000").map((part, i) => {
+  return glassformer.t(key.includes(".") ? key : `decode.${key}`, marked).split("\u0000").map((part, i) => {
     if (i % 2 === 0) return document.createTextNode(part);
     const value = values[part];
     if (typeof value !== "object") {

@@ -1,4 +1,4 @@
-"""Decode: the stage on which a target is written token by token; a run saved to a file and opened from one."""
+"""Decode: the stage on which a target is written token by token, the tree of what else could be, and run files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from transformer.errors import InputError
 from transformer.tasks import TASKS
 from transformer.trace_files import load_trace, trace_to_json
 from transformer.tracing import Trace
+from viz.tabs.branches import wire_branches
 from viz.tabs.components import ClientView
 from viz.tabs.header import model_choices
 from viz.tabs.language import say
+from viz.tabs.reference import build_reference
 from viz.tabs.runs import example_texts, payload_of
 from viz.tabs.session import Session
 from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, status_line
+from viz.tabs.tree import build_tree
 
 # Presses the hidden download link once the server has put a file behind it.
 DOWNLOAD_SCRIPT = """(file) => {
@@ -30,16 +33,22 @@ DOWNLOAD_SCRIPT = """(file) => {
 class Stage(ClientView):
     """The run on display, step by step: tokens, lines of attention, candidates, every head.
 
-    Drawn from ``glassformer.trace`` and ``glassformer.selection`` alone; it needs no value and asks for nothing.
+    Drawn from ``glassformer.trace`` and ``glassformer.selection`` alone; it needs no value. Events: ``force``
+    (``gr.EventData`` with ``step`` and ``candidate``, a place among that step's, or ``text``, a token as typed) and
+    ``back`` (with ``all``).
     """
 
     script = "stage"
-    script_parts = ("stage_model", "stage_flow", "stage_candidates", "stage_maps")
+    script_parts = ("stage_model", "change", "stage_flow", "stage_candidates", "stage_maps")
+    sends = ("force", "back")
 
 
 def build_decode_tab(shared: Shared) -> None:
     """Lay the tab out."""
-    Stage(elem_classes="gf-stage-box")
+    stage = Stage(elem_classes="gf-stage-box")
+    tree = build_tree(shared)
+    wire_branches(shared, stage, tree)
+    build_reference(shared)
     add = shared.texts.add
     with gr.Row(elem_classes="gf-run-files", equal_height=True):
         gr.HTML(

@@ -14,6 +14,7 @@ from viz.tabs.masks import build_masks_tab
 from viz.tabs.positions import build_positions_tab
 from viz.tabs.public_interface import build_public_interface
 from viz.tabs.runs import example_texts, payload_of, run_facts, run_text
+from viz.tabs.search_settings import SearchSettings, settings_of, wire_search_settings
 from viz.tabs.session import Session, first_session
 from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, sent, status_line
 from viz.tabs.text_input import build_text_input
@@ -39,6 +40,7 @@ def build_page() -> gr.Blocks:
         channel = TraceChannel(payload_of(first), elem_classes="gf-channel")
         header = build_header(texts, first)
         text_input = build_text_input(texts, first)
+        search = SearchSettings(settings_of(first.search), elem_classes="gf-search-box")
         status = gr.HTML(status_line(run_facts("en", first)), elem_classes="gf-status-box")
         shared = Shared(
             texts=texts,
@@ -56,6 +58,7 @@ def build_page() -> gr.Blocks:
                 with texts.add(gr.Tab(id=name), label=f"tabs.{name}"):
                     build_tab(shared)
         _wire_text_input(shared, text_input["run"])
+        wire_search_settings(shared, search)
         _wire_header(shared, header)
         _wire_arrival(page, shared)
     return page

@@ -59,6 +59,11 @@ class Session:
         return None if name is None else replace(self, model_name=name).checkpoint
 
     @property
+    def with_maker(self) -> Session:
+        """The same with the model in use that made the run on display, where it is here."""
+        return replace(self, model_name=self._matching_name() or self.model_name) if self.opened else self
+
+    @property
     def recomputable(self) -> Session:
         """The same; or, when no model here made the run on display, with an example of the model in use instead."""
         if self.matching_checkpoint is not None:
@@ -107,7 +112,7 @@ class Session:
         changes = (*start.changes, Change(start.trace, start.opened, step, put_in, is_branch))
         if len(changes) > MOST_CHANGES:
             changes = (changes[0], *changes[2:])  # the way back to the beginning stays
-        return replace(start, trace=trace, opened=False, changes=changes)
+        return replace(start.with_maker, trace=trace, opened=False, changes=changes)
 
     def with_search(self, search: Search) -> Session:
         """The same with another search in use, for what is decoded from now on."""
@@ -115,8 +120,7 @@ class Session:
 
     def with_opened_trace(self, trace: Trace) -> Session:
         """The same with a run from a file on display, and the model that made it in use, where it is here."""
-        session = replace(self, trace=trace, opened=True, changes=())
-        return replace(session, model_name=session._matching_name() or session.model_name)
+        return replace(self, trace=trace, opened=True, changes=()).with_maker
 
     def with_model(self, name: str) -> Session:
         """The same with another of the models there are in use."""

@@ -1,4 +1,4 @@
-"""The command line: ``python -m transformer info | run | evaluate | train``, see ``--help`` of each.
+"""The command line: ``python -m transformer info | run | evaluate | prove | train``, see ``--help`` of each.
 
 What was asked for goes to stdout (one JSON object with ``--json``), progress and remarks go to stderr. Input that
 cannot be used ends with one sentence on stderr and exit status 2.
@@ -18,10 +18,12 @@ from pathlib import Path
 import torch
 
 from transformer.checkpoints import META_FILE, Checkpoint, load_checkpoint, shipped_checkpoint, shipped_names
+from transformer.command_prove import follow_prove
 from transformer.command_training import train
 from transformer.devices import available_devices, checked_device
 from transformer.errors import CommandError, InputError
 from transformer.evaluation import write_all
+from transformer.faults import FAULTS
 from transformer.reports import evaluation_report, run_report
 from transformer.search import SEARCHES, WIDEST_BEAM, Search
 from transformer.tasks import TASKS, task
@@ -80,9 +82,9 @@ def number(smallest: float, largest: float = math.inf, *, or_smallest: bool = Tr
 
 
 def build_parser() -> Parser:
-    """The four commands and their flags."""
+    """The five commands and their flags."""
     parser = Parser(prog="python -m transformer", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", metavar="info | run | evaluate | train", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="info | run | evaluate | prove | train", required=True)
     seed = whole_number(0, LARGEST_SEED)
 
     def command(name: str, help_text: str, follow: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
@@ -126,6 +128,17 @@ def build_parser() -> Parser:
         help="how many pairs (default 1000, of a file all)",
     )
     search_flags(evaluate)
+
+    proving = command(
+        "prove", "Check on one text what must hold of the network; exit status 1 when something does not.",
+        lambda arguments: follow_prove(arguments, chosen_checkpoint(arguments)),
+    )
+    shared(proving, reads_checkpoint=True)
+    proving.add_argument("--text", metavar="TEXT", help="the source (default: the first example of the task)")
+    proving.add_argument(
+        "--fault", action="append", default=[], metavar="NAME",
+        help=f"switch a bug on, as often as you like: {', '.join(FAULTS)}",
+    )
 
     training = command("train", "Train a model from nothing; Ctrl-C stops it and --resume goes on.", train)
     shared(training, reads_checkpoint=False)
@@ -272,7 +285,7 @@ def remark(sentence: str) -> None:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Follow a command line and return its exit status: 0, or 2 for input that cannot be used."""
+    """Follow a command line and return its exit status: 0, 1 when a proof fails, 2 for input that cannot be used."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # any text can be typed, so any printed

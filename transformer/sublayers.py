@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from transformer.model import EncoderLayer, Layer, LayerNorm, Transformer
 
-# Kind of sub-layer -> its norm, the hook point of what it writes, and those of the stream before and after it.
+# Kind of sub-layer -> its norm, and the hook points of the stream before it, of what it writes, of the stream after it.
 _ENCODER = {
-    "self_attn": ("attn_norm", "hook_attn_out", "hook_resid_pre", "hook_resid_mid"),
-    "feed_forward": ("mlp_norm", "hook_mlp_out", "hook_resid_mid", "hook_resid_post"),
+    "self_attn": ("attn_norm", "hook_resid_pre", "hook_attn_out", "hook_resid_mid"),
+    "feed_forward": ("mlp_norm", "hook_resid_mid", "hook_mlp_out", "hook_resid_post"),
 }
 _DECODER = {
-    "self_attn": ("attn_norm", "hook_attn_out", "hook_resid_pre", "hook_resid_mid"),
-    "cross_attn": ("cross_norm", "hook_cross_attn_out", "hook_resid_mid", "hook_resid_mid_cross"),
-    "feed_forward": ("mlp_norm", "hook_mlp_out", "hook_resid_mid_cross", "hook_resid_post"),
+    "self_attn": ("attn_norm", "hook_resid_pre", "hook_attn_out", "hook_resid_mid"),
+    "cross_attn": ("cross_norm", "hook_resid_mid", "hook_cross_attn_out", "hook_resid_mid_cross"),
+    "feed_forward": ("mlp_norm", "hook_resid_mid_cross", "hook_mlp_out", "hook_resid_post"),
 }
 
 

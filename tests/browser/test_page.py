@@ -278,8 +278,8 @@ def test_every_focused_control_shows_that_it_is_focused(page):
     assert not plain, "\n".join(plain)
 
 
-def test_these_tests_see_a_request_that_leaves_and_the_browser_does_not_let_it(browser, server_url):
-    visit = Visit(browser, server_url, lang="en", dark=False, width=800, height=600, query={})
+def test_these_tests_see_a_request_that_leaves_and_the_browser_does_not_let_it(new_context, server_url):
+    visit = Visit(new_context(), server_url, lang="en", dark=False, width=800, height=600, query={})
     assert visit.problems == []
     blocked = visit.page.evaluate("fetch('http://fonts.example.com/a.css').then(() => false, () => true)")
     visit.page.evaluate("console.error('a fault'); setTimeout(() => { throw new Error('another') })")

@@ -6,7 +6,7 @@ import re
 import time
 from urllib.parse import urlencode, urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, Response
 
 TAB_NAMES = ("decode", "attention", "positions", "masks", "train")
 READY_MS = 60_000  # for machines with more to do than these tests
@@ -23,23 +23,27 @@ _WAIT_UNTIL_IDLE = """() => new Promise((done) => {
 
 
 class Visit:
-    """One page in a context of its own, and the problems met on it."""
+    """One page of a browser's context, and the problems met on it."""
 
     def __init__(
-        self, browser: Browser, url: str, *, lang: str, dark: bool, width: int, height: int, query: dict[str, str]
+        self,
+        context: BrowserContext,
+        url: str,
+        *,
+        lang: str,
+        dark: bool,
+        width: int,
+        height: int,
+        query: dict[str, str],
     ) -> None:
         self._origin = urlsplit(url).netloc
         self._ending = False
         self._pending: set[Request] = set()
         self.problems: list[str] = []
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height},
-            locale="en-US",
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
-        )
-        self.context.set_default_timeout(READY_MS)
-        self.page = self.context.new_page()
+        self.page = context.new_page()
+        self.page.set_default_timeout(READY_MS)
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
         self._listen()
         self.page.goto(f"{url}/?{urlencode({'lang': lang, '__theme': 'dark' if dark else 'light', **query})}")
         self.page.wait_for_selector(".gf-tabs", timeout=READY_MS)
@@ -60,7 +64,7 @@ class Visit:
     def close(self) -> None:
         """End the visit. What the browser cuts off by closing is no problem of the page."""
         self._ending = True
-        self.context.close()
+        self.page.close()
 
     def _listen(self) -> None:
         page = self.page

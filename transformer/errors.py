@@ -42,6 +42,7 @@ SENTENCES = {
         "No line could be used as a pair: a source, one tab and a target were expected on each of {n} lines "
         "(no tab or too many cells: {columns}, an empty side: {empty}, too long: {long})."
     ),
+    "own_pairs_unreadable": "None of the {n} sources can be read: each needs from 1 to {limit} tokens.",
     "own_pairs_header": "The first line names columns, but not the two that are needed: {source} and {target}.",
     "own_pairs_binary": "{name} is not a text file: save the pairs as tab-separated text.",
     "own_pairs_encoding": "{name} is not UTF-8 text: save it once more with the encoding UTF-8.",

@@ -1,5 +1,6 @@
 /* A reference above what the model wrote by itself, one column a position, broken into lines that fit the width.
    A bar is a probability; its colour says what the decoder was fed. Every token is set as text. */
+const box = element.querySelector(".gf-reference");
 const say = element.querySelector(".gf-reference-say");
 const facts = element.querySelector(".gf-reference-facts");
 const lines = element.querySelector(".gf-reference-lines");
@@ -93,6 +94,7 @@ function columnsPerLine() {
 function draw() {
   if (!comparison) return;
   const { columns, verdict, facts: said } = comparison;
+  box.hidden = false;
   perLine = columnsPerLine();
   say.replaceChildren(...sentence(verdict.key, verdict.values));
   facts.replaceChildren(...said.map(({ key, values }) => node("li", "", ...sentence(key, values))));

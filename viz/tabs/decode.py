@@ -15,6 +15,7 @@ from viz.tabs.branches import wire_branches
 from viz.tabs.components import ClientView
 from viz.tabs.header import model_choices
 from viz.tabs.language import say
+from viz.tabs.own_pairs import build_own_pairs
 from viz.tabs.reference import build_reference
 from viz.tabs.runs import example_texts, payload_of
 from viz.tabs.session import Session
@@ -49,6 +50,7 @@ def build_decode_tab(shared: Shared) -> None:
     tree = build_tree(shared)
     wire_branches(shared, stage, tree)
     build_reference(shared)
+    build_own_pairs(shared)
     add = shared.texts.add
     with gr.Row(elem_classes="gf-run-files", equal_height=True):
         gr.HTML(

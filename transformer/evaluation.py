@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer.conditions import USUAL, Conditions
 from transformer.decoding import Decoded
 from transformer.metrics import Written, exact_match
 from transformer.model import Transformer
@@ -40,14 +41,15 @@ def count_right(logits: Tensor, tgt_out: Tensor, pad_id: int) -> tuple[int, int]
 
 @torch.inference_mode()
 def loss_and_accuracy(
-    model: Transformer, task: Task, pairs: Sequence[Pair], device: str = "cpu"
+    model: Transformer, task: Task, pairs: Sequence[Pair], device: str = "cpu", conditions: Conditions = USUAL
 ) -> tuple[float, float]:
     """Mean loss of a token, and the share of tokens that are right when the true ones before them are given."""
     pad_id = model.config.pad_id
     total_loss, total_right, total_tokens = 0.0, 0, 0
     for start in range(0, len(pairs), BATCH_SIZE):
         batch = task.encode(pairs[start : start + BATCH_SIZE]).to(device)
-        logits = model(batch.src, batch.tgt_in)  # [B, T, V]
+        with conditions.changing(model):
+            logits = model(batch.src, batch.tgt_in, conditions.masks(batch.src, batch.tgt_in, pad_id))  # [B, T, V]
         right, tokens = count_right(logits, batch.tgt_out, pad_id)
         total_loss += float(sequence_loss(logits, batch.tgt_out, pad_id)) * tokens
         total_right += right
@@ -57,7 +59,12 @@ def loss_and_accuracy(
 
 @torch.inference_mode()
 def write_all(
-    model: Transformer, task: Task, pairs: Sequence[Pair], device: str = "cpu", search: Search = GREEDY
+    model: Transformer,
+    task: Task,
+    pairs: Sequence[Pair],
+    device: str = "cpu",
+    search: Search = GREEDY,
+    conditions: Conditions = USUAL,
 ) -> list[Written]:
     """Let the model write the target of each pair, many at once, and compare.
 
@@ -67,14 +74,15 @@ def write_all(
     for start in range(0, len(pairs), BATCH_SIZE):
         part = pairs[start : start + BATCH_SIZE]
         batch = task.encode(part).to(device)
-        decoded = search.write(
-            model,
-            batch.src,
-            bos_id=task.tgt_tokenizer.bos_id,
-            eos_id=task.tgt_tokenizer.eos_id,
-            max_steps=min(task.most_steps(batch), model.config.max_len),
-            device=device,
-        )
+        with conditions.changing(model):
+            decoded = search.write(
+                model,
+                batch.src,
+                conditions,
+                max_steps=min(task.most_steps(batch), model.config.max_len),
+                device=device,
+                **conditions.limits(task.tgt_tokenizer.eos_id),
+            )
         results += [_compare(task, pair, row) for pair, row in zip(part, decoded, strict=True)]
     return results
 

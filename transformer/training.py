@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from transformer.checkpoints import Checkpoint
 from transformer.config import TransformerConfig
 from transformer.errors import InputError
-from transformer.evaluation import count_right, loss_and_accuracy, sequence_loss, write_all
+from transformer.evaluation import count_right, loss_and_accuracy, write_all
 from transformer.history import Evaluation, History, Sample, StepRecord
 from transformer.metrics import exact_match
 from transformer.model import Transformer
+from transformer.practice import USUAL_PRACTICE, Practice
 from transformer.tasks.base import Batch, Task
 from transformer.training_config import TrainingConfig, average_share_at, learning_rate_at
 
@@ -59,6 +60,7 @@ class Trainer:
 
     With ``fixed_batch`` it meets one and the same batch at every step, without label smoothing, until the loss is
     near 0: the classic check that network, loss and optimizer work together; evaluations are then of that batch.
+    Another ``practice`` than the usual is for showing what goes wrong with it; a saved state does not hold it.
     Raises ValueError when the network does not fit the task.
     """
 
@@ -70,11 +72,12 @@ class Trainer:
         *,
         device: str = "cpu",
         fixed_batch: bool = False,
+        practice: Practice = USUAL_PRACTICE,
     ) -> None:
         _check_fit(task, model_config, training_config)
         if fixed_batch:
             training_config = replace(training_config, label_smoothing=0.0)
-        self.task, self.device, self.fixed_batch = task, device, fixed_batch
+        self.task, self.device, self.fixed_batch, self.practice = task, device, fixed_batch, practice
         self.model_config, self.training_config = model_config, training_config
         seed = training_config.seed
         weight_seed, batch_seed, dropout_seed = np.random.SeedSequence(seed).generate_state(3).tolist()
@@ -120,7 +123,7 @@ class Trainer:
     def train_step(self) -> StepRecord:
         """Learn from one batch, or from ``accumulate`` of them whose gradients are averaged."""
         started = time.perf_counter()
-        config = self.training_config
+        config, practice, pad_id = self.training_config, self.practice, self.model_config.pad_id
         learning_rate = learning_rate_at(self.step + 1, config)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -129,13 +132,14 @@ class Trainer:
         self.optimizer.zero_grad()
         loss_now, right, tokens = 0.0, 0, 0
         for _ in range(config.accumulate):
-            batch = self._next_batch()
+            batch = practice.prepare(self._next_batch())
             # Teacher forcing: the decoder reads the true tokens, not its own, and predicts each from those before it.
-            logits = self.learner(batch.src, batch.tgt_in)  # [B, T, V]
-            loss = sequence_loss(logits, batch.tgt_out, self.model_config.pad_id, config.label_smoothing)
+            with practice.conditions.changing(self.learner):
+                logits = self.learner(batch.src, batch.tgt_in, practice.masks(batch, pad_id))  # [B, T, V]
+            loss = practice.loss(logits, batch.tgt_out, pad_id, config.label_smoothing)
             (loss / config.accumulate).backward()
             loss_now += loss.item() / config.accumulate
-            right_here, tokens_here = count_right(logits.detach(), batch.tgt_out, self.model_config.pad_id)
+            right_here, tokens_here = count_right(logits.detach(), batch.tgt_out, pad_id)
             right, tokens = right + right_here, tokens + tokens_here
         gradient_norm = nn.utils.clip_grad_norm_(self.learner.parameters(), config.clip_norm or math.inf)
         gradient_norm_now = gradient_norm.item()
@@ -156,8 +160,9 @@ class Trainer:
         """Measure the model as it is on sequences it never trains on, and keep its weights if none were better."""
         started = time.perf_counter()
         self.model.eval()
-        loss, token_accuracy = loss_and_accuracy(self.model, self.task, self.evaluation_pairs, self.device)
-        results = write_all(self.model, self.task, self.evaluation_pairs, self.device)
+        of_model = (self.model, self.task, self.evaluation_pairs, self.device)
+        loss, token_accuracy = loss_and_accuracy(*of_model, conditions=self.practice.conditions)
+        results = write_all(*of_model, conditions=self.practice.conditions)
         by_length = sorted(results, key=lambda result: len(result.source.split()))
         shown = [by_length[round(i)] for i in np.linspace(0, len(results) - 1, min(N_SAMPLES, len(results)))]
         self.seconds += time.perf_counter() - started

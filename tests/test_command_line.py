@@ -17,6 +17,7 @@ import torch
 from transformer import command_training
 from transformer.__main__ import main
 from transformer.checkpoints import load_checkpoint, shipped_checkpoint
+from transformer.config import TransformerConfig
 from transformer.history import History
 from transformer.tasks import TASKS
 from transformer.tasks.base import Preset
@@ -50,9 +51,30 @@ def small_copy(monkeypatch):
     """The copy task with a tiny network and a short training."""
     model = sequence_model(d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1)
     training = TrainingConfig(steps=6, batch_size=4, max_length=4, evaluate_every=2, evaluation_size=6)
-    small = replace(TASKS["copy"], preset=Preset(model, training))
+    small = replace(TASKS["copy"], preset=Preset(model, training), n_test=100)
     monkeypatch.setitem(TASKS, "copy", small)
     return small
+
+
+@pytest.fixture
+def small_translation(monkeypatch):
+    """en-zh with a tiny network and a short training."""
+    model = TransformerConfig(4, 4, d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1)
+    training = TrainingConfig(steps=4, batch_size=4, max_length=24, evaluate_every=2, evaluation_size=6, accumulate=2)
+    small = replace(TASKS["en-zh"], preset=Preset(model, training, torch.float16))
+    monkeypatch.setitem(TASKS, "en-zh", small)
+    monkeypatch.delenv("GLASSFORMER_DATA", raising=False)
+    return small
+
+
+@pytest.fixture
+def pairs_file(tmp_path):
+    """A file of pairs with its splits: 8 to train on, 2 valid, 2 test."""
+    path = tmp_path / "pairs.tsv"
+    splits = ["train"] * 8 + ["valid"] * 2 + ["test"] * 2
+    rows = [f"{split}\tI have {n} cats.\t我有{n}只猫。" for n, split in enumerate(splits)]
+    path.write_text("\n".join(["split\ten\tzh", *rows]), encoding="utf-8")
+    return path
 
 
 # run, evaluate, info
@@ -204,7 +226,7 @@ def test_an_odd_number_of_threads_is_refused(capsys, monkeypatch, value):
 
 def test_train_leaves_a_model_its_history_and_a_log(json_of, small_copy, tmp_path, capsys):
     result = json_of("train", "copy", "--out", str(tmp_path), "--seed", "3")
-    assert (result["finished"], result["steps"], result["n"]) == (True, 6, 1000)
+    assert (result["finished"], result["steps"], result["n"]) == (True, 6, 100)
     checkpoint = load_checkpoint(tmp_path)
     assert checkpoint.meta["command"] == "python -m transformer train copy --steps 6 --seed 3"
     assert checkpoint.meta["metrics"]["exact_match"]["value"] == result["value"]
@@ -216,6 +238,45 @@ def test_train_leaves_a_model_its_history_and_a_log(json_of, small_copy, tmp_pat
     assert "left]" in log
     assert log.rstrip().endswith(f"it is in {tmp_path}.")
     assert json_of("evaluate", "copy", "--checkpoint", str(tmp_path))["value"] == result["value"]
+
+
+def test_a_translation_is_trained_and_evaluated_on_files_of_pairs(
+    json_of, small_translation, pairs_file, tmp_path, capsys
+):
+    out = str(tmp_path / "model")
+    result = json_of("train", "en-zh", "--pairs", str(pairs_file), "--out", out)
+    assert (result["metric"], result["n"], result["finished"]) == ("bleu", 2, True)
+    checkpoint = load_checkpoint(tmp_path / "model")
+    assert checkpoint.meta["pairs"] == {"train": 8, "valid": 2, "test": 2}
+    assert checkpoint.meta["metrics"]["bleu"]["value"] == result["value"]
+
+    again = json_of("evaluate", "en-zh", "--pairs", str(pairs_file), "--checkpoint", out)
+    assert (again["value"], again["n"], again["split"]) == (result["value"], 2, "test")
+    assert set(again["scores"]) == {"bleu", "chrf", "exact_match"}
+
+    unseen = tmp_path / "mine.tsv"
+    unseen.write_text("Hello.\t你好。\n\t空\nI have tea.\t我有茶。\nGood night!\t晚安！\n", encoding="utf-8")
+    own = json_of("evaluate", "en-zh", "--pairs", str(unseen), "--checkpoint", out, "--search", "beam")
+    assert (own["n"], own["split"], own["search"]) == (3, "all", "beam")
+    assert main(["evaluate", "en-zh", "--pairs", str(unseen), "--checkpoint", out]) == 0
+    printed = capsys.readouterr()
+    assert "bleu" in printed.out
+    assert "1 line was left out" in printed.err
+
+
+def test_pairs_that_are_nowhere_are_asked_for_with_exit_status_2(small_translation, capsys, tmp_path):
+    assert main(["train", "en-zh", "--out", str(tmp_path)]) == 2
+    sentence = capsys.readouterr().err
+    assert all(word in sentence for word in ("--pairs", "GLASSFORMER_DATA", "tatoeba_en_zh.tsv", "manythings.org"))
+    assert main(["train", "en-zh", "--out", str(tmp_path), "--pairs", str(tmp_path / "none.tsv")]) == 2
+    assert "none.tsv cannot be read" in capsys.readouterr().err
+
+
+def test_training_needs_pairs_to_judge_it_by(small_translation, capsys, tmp_path):
+    path = tmp_path / "one.tsv"
+    path.write_text("split\ten\tzh\ntrain\tHi.\t你好。\n", encoding="utf-8")
+    assert main(["train", "en-zh", "--pairs", str(path), "--out", str(tmp_path)]) == 2
+    assert "none in one of them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -234,6 +234,9 @@ def follow_evaluate(arguments: argparse.Namespace) -> int:
     results = write_all(checkpoint.model_on(device), of_task, pairs, device, search)
     seconds = time.perf_counter() - started
     report = {**evaluation_report(of_task, results, device, seconds, split), "search": arguments.search}
+    n_skipped = of_task.n_skipped
+    if n_skipped:
+        remark(f"{n_skipped} {'line was' if n_skipped == 1 else 'lines were'} left out: no pair of two short texts.")
     if arguments.json:
         print_json(report)
     else:

@@ -100,6 +100,11 @@ class Task(ABC):
         """What should be written for ``text``, where the task knows it; otherwise an empty text."""
         return ""
 
+    @property
+    def n_skipped(self) -> int:
+        """How many lines of a file of pairs could not be used."""
+        return 0
+
     def test_split(self, trained_on: dict) -> str:
         """The split whose pairs a model has never seen; ``trained_on`` is the meta of its checkpoint."""
         return "test"

@@ -104,6 +104,11 @@ class TranslationTask(Task):
         counts = {split: len(pairs) for split, pairs in self.file.splits.items()}
         return {**super().facts(), "pairs": counts, "pairs_sha256": self.file.sha256}
 
+    @property
+    def n_skipped(self) -> int:
+        """See ``Task.n_skipped``."""
+        return 0 if self.file is None else self.file.n_skipped
+
     def test_split(self, trained_on: dict) -> str:
         """See ``Task.test_split``: a foreign file that names no splits is all unseen."""
         is_foreign = self.file is not None and trained_on.get("pairs_sha256") != self.file.sha256

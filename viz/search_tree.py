@@ -1,8 +1,8 @@
 """A search tree as one JSON text for the browser: what each node says, and the row it is drawn in.
 
 Time runs from left to right, one column a step. The most probable continuation goes straight on; each other one
-branches off below it, as high as no branch above it is touched. Outputs are listed at the right end, so the row of a
-last token is kept free from there on.
+branches off below it, as high as no branch above it is touched. What an output comes to stands behind its last token,
+so the row is kept free from there on.
 """
 
 from __future__ import annotations

@@ -110,7 +110,6 @@ function layout() {
   const widths = boxes.map((box, node) => (visible[node] ? box.offsetWidth : 0));
   if (!widths[0]) return; // not on show
   const { lefts, widest } = columnsOf(tree, widths, visible);
-  const last = lefts[lefts.length - 1];
   const drawn = [];
   strands = boxes.map(() => []);
   const bottom = Math.max(...rows.filter((_, node) => visible[node]));
@@ -128,15 +127,15 @@ function layout() {
     drawn.push(...strands[node]);
   });
   const ends = endsOf().map(({ node, paths }) => {
-    const y = middle(rows[node]);
-    drawn.push(svgPath(`M${lefts[tree.depths[node]] + widths[node] + 6} ${y}H${last - 8}`, "gf-tree-leader"));
     const label = endLabel(tree, paths);
-    label.style.transform = `translate(${last}px, ${y - 16}px)`;
-    return label;
+    const left = lefts[tree.depths[node]] + widths[node] + 12;
+    label.style.transform = `translate(${left}px, ${middle(rows[node]) - 16}px)`;
+    return { label, left };
   });
-  endLayer.replaceChildren(...ends);
+  endLayer.replaceChildren(...ends.map(({ label }) => label));
   lines.replaceChildren(...drawn);
-  const width = last + Math.max(0, ...ends.map((end) => end.offsetWidth)) + EDGE;
+  const rights = boxes.map((_, node) => (visible[node] ? lefts[tree.depths[node]] + widths[node] : 0));
+  const width = Math.max(...rights, ...ends.map(({ label, left }) => left + label.offsetWidth)) + EDGE;
   const height = middle(bottom) + ROW / 2 + EDGE;
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   svg.setAttribute("width", width);
@@ -197,7 +196,7 @@ function drawDetail() {
     const chip = glassformer.tokenChip(token, "span");
     const weight = pattern.get(step - 1, column);
     chip.style.setProperty("--heat", `${Math.round(weight * 60)}%`);
-    const share = document.createElement("small");
+    const share = document.createElement("span");
     share.textContent = percent(weight).replace(/ /g, "\u202f");
     slot.append(chip, share);
     return slot;

@@ -1,7 +1,7 @@
 /* Where the nodes of a tree lie in pixels, and the lines between them. Rows come from the server, which knows no fonts. */
 
-const ROW = 44;
-const GAP = 48; // between columns: room for the lines to bend
+const ROW = 40;
+const GAP = 40; // between columns: room for the lines to bend
 const EDGE = 10;
 const SEARCHES = ["greedy", "beam", "sample"];
 
@@ -10,15 +10,14 @@ function searchesOf(tree, node) {
   return SEARCHES.filter((search) => ({ greedy: tree.greedy[node], beam: tree.beams[node].length, sample: tree.samples[node].length })[search]);
 }
 
-/* Left edges of the columns, one more than there are: what stands behind the ends. widths: of each node. */
+/* Left edges of the columns and their widths. widths: of each node. */
 function columnsOf(tree, widths, visible) {
   const widest = Array(Math.max(...tree.depths) + 1).fill(0);
   tree.depths.forEach((depth, node) => {
     if (visible[node]) widest[depth] = Math.max(widest[depth], widths[node]);
   });
-  const used = widest.findLastIndex((width) => width > 0) + 1;
   const lefts = [EDGE];
-  for (const width of widest.slice(0, used)) lefts.push(lefts[lefts.length - 1] + width + GAP);
+  for (const width of widest) lefts.push(lefts[lefts.length - 1] + width + GAP);
   return { lefts, widest };
 }
 

@@ -19,6 +19,7 @@ let boxes = []; // the element of each node
 let strands = []; // the lines that lead to each node
 let visible = [];
 let here = { path: [], node: 0 }; // the nodes of the run on display, and the one at the step on display
+let inSight = false;
 let wanted = null; // the node that was chosen, to be said once it is on display
 
 const change = makeChangeBar(root.querySelector(".gf-change"), (all) => trigger("back", { all }));
@@ -109,7 +110,7 @@ function layout() {
   const rows = hidden.has("pruned") ? tree.rows_kept : tree.rows;
   const widths = boxes.map((box, node) => (visible[node] ? box.offsetWidth : 0));
   if (!widths[0]) return; // not on show
-  const { lefts, widest } = columnsOf(tree, widths, visible);
+  const { lefts, widest } = columnsOf(tree, widths, visible, scroll.clientWidth);
   const drawn = [];
   strands = boxes.map(() => []);
   const bottom = Math.max(...rows.filter((_, node) => visible[node]));
@@ -156,7 +157,7 @@ function endsOf() {
 
 /* Marking: with each step and each run. The nodes that the run on display goes through, and the one of this step. */
 function mark() {
-  if (!tree || !glassformer.trace) return;
+  if (!tree || !glassformer.trace || !inSight) return; // scrubbing on the stage pays nothing for a tree out of sight
   const { trace, selection } = glassformer;
   const path = [0];
   const isOurs = trace.tree === tree.key;
@@ -326,7 +327,16 @@ glassformer.on("language", element, () => {
   layout();
   fillTable();
 });
-new ResizeObserver(() => { if (canvas.offsetParent && !lines.childElementCount) layout(); }).observe(scroll);
+new IntersectionObserver((entries) => {
+  inSight = entries[entries.length - 1].isIntersecting;
+  mark();
+}).observe(root);
+let laidOutFor = 0; // px
+new ResizeObserver(() => {
+  if (!scroll.clientWidth || scroll.clientWidth === laidOutFor) return;
+  laidOutFor = scroll.clientWidth;
+  layout();
+}).observe(scroll);
 glassformer.translate(element);
 drawState();
 receive();

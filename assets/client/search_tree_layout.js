@@ -1,7 +1,8 @@
 /* Where the nodes of a tree lie in pixels, and the lines between them. Rows come from the server, which knows no fonts. */
 
 const ROW = 40;
-const GAP = 40; // between columns: room for the lines to bend
+const GAPS = [26, 40]; // between columns: room for the lines to bend, more where there is room
+const END_WIDTH = 220; // about what stands behind an output
 const EDGE = 10;
 const SEARCHES = ["greedy", "beam", "sample"];
 
@@ -10,14 +11,16 @@ function searchesOf(tree, node) {
   return SEARCHES.filter((search) => ({ greedy: tree.greedy[node], beam: tree.beams[node].length, sample: tree.samples[node].length })[search]);
 }
 
-/* Left edges of the columns and their widths. widths: of each node. */
-function columnsOf(tree, widths, visible) {
+/* Left edges of the columns and their widths. widths: of each node; room: in px, if it can be had. */
+function columnsOf(tree, widths, visible, room) {
   const widest = Array(Math.max(...tree.depths) + 1).fill(0);
   tree.depths.forEach((depth, node) => {
     if (visible[node]) widest[depth] = Math.max(widest[depth], widths[node]);
   });
+  const taken = widest.reduce((sum, width) => sum + width, 2 * EDGE + END_WIDTH);
+  const gap = Math.min(GAPS[1], Math.max(GAPS[0], (room - taken) / Math.max(1, widest.filter(Boolean).length - 1)));
   const lefts = [EDGE];
-  for (const width of widest) lefts.push(lefts[lefts.length - 1] + width + GAP);
+  for (const width of widest) lefts.push(lefts[lefts.length - 1] + width + gap);
   return { lefts, widest };
 }
 

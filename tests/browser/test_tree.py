@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
-from browser.visit import open_tab, status, written_labels
+from browser.visit import READY_MS, open_tab, status, written_labels
 from builders import tiny_checkpoint as build_checkpoint
 from transformer.checkpoints import save_checkpoint, shipped_checkpoint
 from transformer.search_tree import search_tree
@@ -17,6 +17,10 @@ from transformer.tracing import trace_text
 
 TEXT = "3 1 7 3 10 2"
 HOSTILE = ("<b>", "<img/src=x/onerror=alert(1)>", "&amp;", "${1+1}", "{n}", "שלום", "3", "7")
+
+
+def wait_for_words(page: Page, selector: str, words: str) -> None:
+    expect(page.locator(selector)).to_contain_text(words, timeout=READY_MS)
 
 
 def show_tree(page: Page, settle) -> None:
@@ -59,16 +63,16 @@ def test_a_choice_of_search_decodes_again_at_once_and_the_status_names_it(page, 
     ]
     slider = page.locator(".gf-search [name=beam_width]")
     slider.evaluate("(input) => { input.value = 8; input.dispatchEvent(new Event('input')); }")
-    expect(page.locator(".gf-status")).to_contain_text("Beam search of width 8")
+    wait_for_words(page, ".gf-status", "Beam search of width 8")
     settle(page)
     choose_method(page, settle, "sample")
     hot = page.locator(".gf-search [name=temperature]")
     hot.evaluate("(input) => { input.value = 2; input.dispatchEvent(new Event('input')); }")
-    expect(page.locator(".gf-status")).to_contain_text("seed 0 at temperature 2")
+    wait_for_words(page, ".gf-status", "seed 0 at temperature 2")
     settle(page)
     first = page.evaluate("[glassformer.trace.id, glassformer.trace.written.join(' ')]")
     page.locator(".gf-search-again").click()
-    expect(page.locator(".gf-status")).to_contain_text("seed 4 at temperature 2")
+    wait_for_words(page, ".gf-status", "seed 4 at temperature 2")
     settle(page)
     assert page.evaluate("[glassformer.trace.id, glassformer.trace.written.join(' ')]") != first
     # Another text is searched for in the same way.
@@ -202,7 +206,7 @@ def test_any_token_of_the_vocabulary_may_be_typed_and_what_is_none_gets_a_senten
     for typed, says in (("<b>x</b>", "of this model has no “<b>x</b>”"), ("3 1", "is 2 tokens for this model")):
         field.fill(typed)
         field.press("Enter")
-        expect(page.locator(".gf-status-problem")).to_contain_text(says)
+        wait_for_words(page, ".gf-status-problem", says)
         settle(page)
         assert written_labels(page) == own
     field.fill(" 11 ")
@@ -217,7 +221,7 @@ def test_hostile_tokens_are_shown_to_the_letter_in_tree_bar_and_table(page, sett
     save_checkpoint(replace(build_checkpoint(HOSTILE, seed=2, tie_output=False), name="hostile"), tmp_path / "m")
     open_tab(page, "train")
     page.locator(".gf-own input[type=file]").set_input_files(sorted((tmp_path / "m").iterdir()))
-    expect(page.locator(".gf-own .gf-status")).to_contain_text("Opened: a model")
+    wait_for_words(page, ".gf-own .gf-status", "Opened: a model")
     settle(page)
     open_tab(page, "decode")
     show_tree(page, settle)
@@ -251,7 +255,7 @@ def test_a_run_of_a_model_that_is_not_here_cannot_be_continued_and_says_so(page,
     assert page.locator(".gf-tree-hint").inner_text().startswith("None of the models here made this run")
     assert page.locator(".gf-tree-frame:visible").count() == 0
     page.locator(".gf-search [data-method=beam]").click()
-    expect(page.locator(".gf-status")).to_contain_text("The search is used from the next text on.")
+    wait_for_words(page, ".gf-status", "The search is used from the next text on.")
     settle(page)
     assert page.evaluate("glassformer.trace.is_fixed")
 

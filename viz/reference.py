@@ -115,7 +115,7 @@ def curves_chart(comparison: Comparison, words: Words) -> Chart:
             "range": [0.5, len(labels) + 0.5],
         },
         yaxis={"title": words("axis_probability"), "range": [-4, 104], "ticksuffix": " %"},
-        showlegend=True,
+        showlegend=False,  # the key above the figure has the same two colours
     )
     if comparison.parts_at is not None:
         place = comparison.parts_at + 1

@@ -94,7 +94,7 @@ def test_every_node_shows_its_probability_and_the_filter_and_the_table_agree(pag
         assert token == node.token
         if node.id == 0:
             continue
-        total = float(facts.split("so far ", 1)[1].split(". ", 1)[0].replace("−", "-"))
+        total = float(facts.split("so far ", 1)[1].split(" (", 1)[0].replace("−", "-"))
         assert total == pytest.approx(node.total, abs=0.002)
         share = facts.split("probability ", 1)[1].split(" %")[0]
         if share.startswith(("under", "over")):

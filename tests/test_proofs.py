@@ -17,6 +17,7 @@ from transformer.errors import InputError
 from transformer.faults import FAULTS
 from transformer.proof_subject import SHORTEST_TARGET, deviation, subject_of
 from transformer.proofs import NEEDS_ANOTHER_DEVICE, PROOFS, Proof, prove
+from transformer.proofs_of_runs import DEVICE_TOLERANCE, cpu_equals_device
 from transformer.reference import reference_logits
 
 ON_CPU = [name for name in PROOFS if name != NEEDS_ANOTHER_DEVICE]
@@ -74,6 +75,13 @@ def test_proofs_leave_the_model_as_it_was_and_can_be_repeated():
 @pytest.mark.skipif(len(available_devices()) > 1, reason="there is a second device")
 def test_where_there_is_one_device_the_proof_that_compares_two_is_left_out():
     assert NEEDS_ANOTHER_DEVICE not in {proof.name for proof in prove(tiny_checkpoint(), "1 2")}
+
+
+def test_the_proof_that_compares_two_devices_compares_the_model_as_it_runs():
+    subject = subject_of(tiny_checkpoint(), "1 2 3", USUAL)  # both devices are the CPU here
+    assert cpu_equals_device(subject) == (0.0, DEVICE_TOLERANCE, {"device": "cpu"})
+    worse = subject_of(tiny_checkpoint(), "1 2 3", FAULTS["dropout_left_on"].conditions)
+    assert cpu_equals_device(worse)[0] > DEVICE_TOLERANCE
 
 
 # Fail

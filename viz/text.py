@@ -6,6 +6,7 @@ import html
 import unicodedata
 from collections.abc import Sequence
 
+UNKNOWN = "<unk>"
 _NAMED_GLYPHS = {" ": "␣", "\t": "⇥", "\n": "⏎", "\r": "␍", "\u00a0": "⍽", "\u3000": "□"}
 
 
@@ -39,8 +40,11 @@ def visible(text: str) -> str:
 
 
 def token_label(token: str, piece: str | None = None) -> str:
-    """What stands for one token: the token itself, and for an unknown one also what was typed."""
-    if piece is None or piece == token:
+    """What stands for one token: the token itself, and for an unknown one also what was typed.
+
+    A piece may differ from a known token too (``Tom`` is read as ``tom``); what the model reads is shown.
+    """
+    if piece is None or piece == token or token != UNKNOWN:
         return visible(token)
     return f"{visible(token)} {visible(piece)}"
 

@@ -9,6 +9,7 @@ from viz.tabs.attention import build_attention_tab
 from viz.tabs.components import TraceChannel
 from viz.tabs.decode import build_decode_tab
 from viz.tabs.header import SHARE_SCRIPT, build_header, device_choices, model_choices
+from viz.tabs.lab import build_lab_tab
 from viz.tabs.language import LANGUAGES, Texts
 from viz.tabs.masks import build_masks_tab
 from viz.tabs.positions import build_positions_tab
@@ -71,6 +72,7 @@ TABS = {
     "positions": build_positions_tab,
     "masks": build_masks_tab,
     "train": build_train_tab,
+    "lab": build_lab_tab,
 }
 
 

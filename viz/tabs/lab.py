@@ -1,0 +1,28 @@
+"""The laboratory: benches on which the model on display is broken, cut into, painted over and put to the proof."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from viz.tabs.lab_faults import build_faults
+from viz.tabs.lab_proofs import build_proofs
+from viz.tabs.shared import Shared
+
+# In the order of the page; each name is also its key in the words (lab.bench_<name>) and its tab's id (lab_<name>).
+BENCHES = {
+    "faults": build_faults,
+    "proofs": build_proofs,
+}
+
+
+def build_lab_tab(shared: Shared) -> None:
+    """A short head that says what a bench is, then one inner tab a bench. Each computes only when it is looked at."""
+    with gr.Column(elem_classes="gf-lab"):
+        gr.HTML(
+            '<div class="gf-lab-head"><h2 data-text="lab.title"></h2><p data-text="lab.text"></p></div>',
+            js_on_load="glassformer.translate(element)",
+        )
+        with gr.Tabs(elem_classes="gf-benches"):
+            for name, build_bench in BENCHES.items():
+                with shared.texts.add(gr.Tab(id=f"lab_{name}"), label=f"lab.bench_{name}"):
+                    build_bench(shared)

@@ -139,7 +139,7 @@ DATES = DatesTask(
             len(SRC_TOKENIZER), len(TGT_TOKENIZER), d_model=96, n_heads=4, d_ff=384, dropout=0.0, max_len=64
         ),
         TrainingConfig(
-            steps=3000, batch_size=64, learning_rate=2e-3, warmup_steps=200, max_length=29, evaluate_every=250,
+            steps=2000, batch_size=64, learning_rate=2e-3, warmup_steps=200, max_length=29, evaluate_every=250,
             evaluation_size=400, patience=8,
         ),
     ),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gradio as gr
 
 from viz.tabs.lab_faults import build_faults
+from viz.tabs.lab_masks import build_mask_studio
 from viz.tabs.lab_proofs import build_proofs
+from viz.tabs.lab_surgery import build_surgery
 from viz.tabs.shared import Shared
 
 # In the order of the page; each name is also its key in the words (lab.bench_<name>) and its tab's id (lab_<name>).
 BENCHES = {
     "faults": build_faults,
+    "surgery": build_surgery,
+    "masks": build_mask_studio,
     "proofs": build_proofs,
 }
 

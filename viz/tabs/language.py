@@ -27,7 +27,7 @@ def _read_strings(language: str) -> dict[str, str]:
 STRINGS = {language: _read_strings(language) for language in LANGUAGES}
 
 
-def say(language: str, key: str, **values: object) -> str:
+def say(language: str, key: str, /, **values: object) -> str:
     """The sentence of ``key`` in ``language`` with ``{name}`` filled in. Raises KeyError for an unknown key."""
     return STRINGS[language if language in LANGUAGES else "en"][key].format(**values)
 

@@ -32,7 +32,11 @@ const isUsual = () => Object.keys(masks).every((name) => same(masks[name], base.
 const presetOf = (name, preset) => base.masks[name].map((row, i) => row.map((seen, j) => (PRESETS[preset] ? PRESETS[preset](i, j) : seen)));
 const blindRows = (mask) => mask.filter((row) => !row.some(Boolean)).length;
 
-const asker = makeAsker((asked) => trigger("paint", { ...Object.fromEntries(Object.entries(masks).map(([name, mask]) => [name, rowsOf(mask)])), asked }));
+let askedMasks = null; // those that the answer waited for is about: others may be painted meanwhile
+const asker = makeAsker((asked) => {
+  askedMasks = copyOf(masks);
+  trigger("paint", { ...Object.fromEntries(Object.entries(masks).map(([name, mask]) => [name, rowsOf(mask)])), asked });
+});
 
 function changed() {
   if (isUsual()) {
@@ -215,9 +219,10 @@ function receive() {
     if (answer.asked !== null) asker.answered(answer.asked);
     say(answer.sentence);
     if (base) drawResult();
-  } else if (base && answer.made_for === base.made_for && asker.answered(answer.asked) && !isUsual()) {
-    answer.run = openedRun(answer.run);
-    outcome = { ...answer, masks: copyOf(masks) };
+  } else if (base && answer.made_for === base.made_for) {
+    const used = askedMasks;
+    if (!asker.answered(answer.asked) || isUsual()) return;
+    outcome = { ...answer, run: openedRun(answer.run), masks: used };
     say("");
     drawAttention();
     drawResult();

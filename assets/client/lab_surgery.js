@@ -281,7 +281,7 @@ function receive() {
     if (answer.asked !== null) asker.answered(answer.asked);
     say(answer.sentence);
     if (map) draw();
-  } else if (map && asker.answered(answer.asked) && answer.made_for === map.made_for && cuts.length) {
+  } else if (map && answer.made_for === map.made_for && asker.answered(answer.asked) && cuts.length) {
     answer.run = openedRun(answer.run);
     outcome = answer;
     say("");

@@ -36,7 +36,7 @@ EN_ZH = translation_task(
     preset=Preset(
         TransformerConfig(4, 4, d_model=192, n_heads=4, d_ff=768, dropout=0.15),
         TrainingConfig(
-            steps=6000, batch_size=128, learning_rate=1.5e-3, warmup_steps=500, label_smoothing=0.1, weight_decay=0.01,
+            steps=4500, batch_size=128, learning_rate=1.5e-3, warmup_steps=500, label_smoothing=0.1, weight_decay=0.01,
             max_length=24, evaluate_every=250, evaluation_size=500, patience=8, judged_by="loss",
         ),
         stored_as=torch.float16,

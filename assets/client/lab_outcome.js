@@ -92,9 +92,10 @@ function drawOutcome(box, before, outcome, { idle, waits }) {
     change: signed(change), times: timesText(Math.exp(change)), now: signed(outcome ? outcome.log_prob : before.log_prob),
   };
   const verdict = values.different ? "differs" : "same";
-  const says = [node("p", "gf-out-verdict", idle || t(`lab_surgery.${verdict}`, values))];
-  if (!idle) says.push(node("p", "gf-out-number", node("b", "", values.change), ` ${t("lab_surgery.change_says", values)}`));
-  if (!idle && values.different) says.push(node("p", "gf-out-text", t("lab_surgery.now_says", values)));
+  const isKnown = Boolean(outcome);
+  const says = [node("p", "gf-out-verdict", idle || t(`lab_surgery.${isKnown ? verdict : "decoding"}`, values))];
+  if (!idle && isKnown) says.push(node("p", "gf-out-number", node("b", "", values.change), ` ${t("lab_surgery.change_says", values)}`));
+  if (!idle && isKnown && values.different) says.push(node("p", "gf-out-text", t("lab_surgery.now_says", values)));
   if (outcome && !outcome.run.finished) says.push(node("p", "gf-out-text", t("lab_surgery.no_end", { n: after.steps.length })));
   box.replaceChildren(node("ul", "gf-out-pairs", head, ...columns), ...says);
   box.classList.toggle("gf-out-waits", waits);

@@ -28,6 +28,22 @@ GOLDEN_DATES = {
     "FRIDAY, JANUARY 1, 2016": "2016-01-01", "2008.8.8": "2008-08-08", "2030年10月1日星期二": "2030-10-01",
 }
 
+# Sentences of our own, with what the models made of them when they were shipped, the mistakes included.
+GOLDEN_TRANSLATIONS = (
+    ("en-zh", "Where is the station?", "车站在哪里？"),
+    ("en-zh", "I would like a cup of coffee, please.", "请给我一杯咖啡。"),
+    ("en-zh", "The weather is nice today.", "今天天气很好。"),
+    ("en-zh", "What time does the train leave?", "火车什么时候出发？"),
+    ("en-zh", "My brother plays the guitar.", "我哥哥弹吉他。"),
+    ("en-zh", "He doesn't want to talk about it.", "他不想谈论它。"),
+    ("en-de", "Where is the station?", "Wo ist der Bahnhof?"),
+    ("en-de", "The weather is nice today.", "Das Wetter ist heute schön."),
+    ("en-de", "What time does the train to Berlin leave?", "Wann fährt der Zug zum Bahnhof ab?"),
+    ("en-de", "He doesn't want to talk about it.", "Er will nicht darüber sprechen."),
+    ("en-de", "Can you help me find my keys?", "Kannst du mir meine Schlüssel helfen?"),
+    ("en-de", "If it rains tomorrow, we will stay at home.", "Wenn es morgen regnet, werde wir zu Hause bleiben."),
+)
+
 
 def folder_of_pairs() -> Path | None:
     """Where the sentence pairs are, on a machine that has them: they are not part of the project."""
@@ -79,11 +95,17 @@ def test_golden_dates_are_read_right(text, day):
     assert trace_text(shipped_checkpoint("dates"), text).output_text == day
 
 
-@pytest.mark.parametrize("closing", ["", "!"])
+@pytest.mark.parametrize("typed", [str, str.capitalize, str.upper])
 @pytest.mark.parametrize(("english", "chinese"), LESSON)
-def test_the_pairs_of_every_first_lesson_come_out_right(english, chinese, closing):
-    text = english.capitalize() if closing else english
-    assert trace_text(shipped_checkpoint("en-zh"), text).output_text == chinese
+def test_the_pairs_of_every_first_lesson_come_out_right_however_typed(english, chinese, typed):
+    assert trace_text(shipped_checkpoint("en-zh"), typed(english)).output_text == chinese
+
+
+@pytest.mark.parametrize(("name", "text", "translation"), GOLDEN_TRANSLATIONS)
+def test_golden_translations_stay_as_they_are(name, text, translation):
+    trace = trace_text(shipped_checkpoint(name), text)
+    assert trace.finished
+    assert trace.output_text == translation
 
 
 @pytest.mark.parametrize("name", REQUIRED)
@@ -122,7 +144,7 @@ def test_some_head_of_the_cross_attention_looks_at_the_symbol_to_be_written(name
     strongest = cross[:, :, :n_symbols].argmax(axis=-1)  # [L, H, T]
     assert (strongest == asked_for).mean(axis=-1).max() >= 0.95
     on_the_line = cross[:, :, np.arange(n_symbols), asked_for].mean(axis=-1)  # [L, H]
-    assert on_the_line.max() > 0.6
+    assert on_the_line.max() > 0.5  # more than on all other symbols together
 
 
 @pytest.mark.parametrize("name", REQUIRED)

@@ -5,6 +5,7 @@
 
 // Pixels. A browser draws nothing at all on a canvas that is larger than it likes.
 const CELL = { smallest: 20, widest: 76, highest: 44, writesFrom: 38, canvas: 8000 };
+const SMALLEST_MAP = 46; // as wide as its label
 
 function makeMaps(root, { hover, pin, choose, tip }) {
   const strip = root.querySelector(".gf-stage-strip");
@@ -169,7 +170,10 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   }
 
   function layoutStrip(heads, rows, columns) {
-    const width = Math.max(60, Math.min(104, Math.floor(strip.clientWidth / heads) - 20));
+    const roomFor = (perRow) => Math.floor(strip.clientWidth / perRow) - 20;
+    let perRow = heads; // where a layer does not fit into one row, it takes equal ones
+    while (perRow > 1 && roomFor(perRow) < SMALLEST_MAP) perRow = Math.ceil(perRow / 2);
+    const width = Math.max(SMALLEST_MAP, Math.min(104, roomFor(perRow)));
     const height = Math.round(Math.min(1.15 * width, Math.max(40, (width * rows) / columns)));
     strip.style.setProperty("--map-width", `${width}px`);
     strip.style.setProperty("--map-height", `${height}px`);

@@ -20,6 +20,7 @@ from viz.tabs.session import Session, first_session
 from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, sent, status_line
 from viz.tabs.text_input import build_text_input
 from viz.tabs.train import build_train_tab
+from viz.tabs.xray import build_xray_tab
 
 CACHE_SECONDS = (600, 3600)  # files made for visitors: how often old ones are looked for, and how old is old
 # Read in the browser when the page opens: what the address asks for.
@@ -73,6 +74,7 @@ TABS = {
     "masks": build_masks_tab,
     "train": build_train_tab,
     "lab": build_lab_tab,
+    "xray": build_xray_tab,
 }
 
 

@@ -1,7 +1,7 @@
 /* The network as one picture, from the bottom up: sizes in, a list of strokes and parts out, then SVG.
    A stack is a column: boxes of the sub-layers on the left, the residual stream as a thick line on their right, and the
    shape of what flows beside it. Every part is {part, x, y, width, height, title, shape, kind}. */
-const BOX = 250;
+const BOX = 264;
 const TO_SPINE = 28;
 const COLUMN = BOX + TO_SPINE + 104; // up to the end of the shapes
 const CHANNEL = 34; // between the stacks: here the memory goes over to the decoder
@@ -69,7 +69,8 @@ function drawingOf(picture, open) {
       const scores = x + 8 + (BOX - 22) / 4;
       const weights = scores + (BOX - 10) / 2;
       line([[at(q), low], [at(q), low - 7], [scores + (cross ? 20 : -20), low - 7], [scores + (cross ? 20 : -20), middle + CELL + 1]], "thin");
-      line([[at(k), low], [at(k), middle + CELL + 1]], "thin");
+      const atScores = cross ? at(k) : scores + 24;
+      line([[at(k), low], [at(k), low - 7], [atScores, low - 7], [atScores, middle + CELL + 1]], "thin");
       line([[scores + (BOX - 22) / 4, middle + CELL / 2], [weights - (BOX - 22) / 4, middle + CELL / 2]], "thin");
       line([[weights, middle], [weights, middle - 7], [scores, middle - 7], [scores, middle - 13]], "thin");
       line([[at(v) + 18, low], [at(v) + 18, low - 5], [x + BOX - 4, low - 5], [x + BOX - 4, middle - 7], [weights, middle - 7]], "thin", false);

@@ -140,7 +140,7 @@ def test_distances_that_do_not_fit_the_tokens_or_are_none_are_refused():
     with pytest.raises(ValueError, match="2 tokens have 1 distances"):
         faults_payload(**facts, written_before=["1", "2"], distances=[0.1])
     for wrong in (1.5, -0.1, math.nan):
-        with pytest.raises(ValueError, match="distances must lie in 0..1"):
+        with pytest.raises(ValueError, match="distances must lie in"):
             faults_payload(**facts, written_before=["1"], distances=[wrong])
 
 
@@ -175,7 +175,7 @@ def test_what_is_no_list_of_names_is_no_fault_and_a_long_list_is_cut():
 @pytest.mark.parametrize("faults", [(), ("causal_mask_off_by_one", "no_residual")])
 def test_the_proofs_shown_are_those_that_were_made(checkpoint, session, faults):
     payloads = [json.loads(each) for each in payloads_of_proofs(session, faults, "cpu", "question")]
-    assert payloads[0]["rows"] == [] and payloads[0]["verdict"] == "running"
+    assert (payloads[0]["rows"], payloads[0]["verdict"]) == ([], "running")
     last = payloads[-1]
     made = list(prove(checkpoint, TEXT, faults))
     named = {proof for name in faults for proof in FAULTS[name].must_fail}
@@ -207,9 +207,9 @@ def test_the_verdict_tells_named_failures_from_others():
     assert verdict(row(True, False), n_all=2) == "running"
 
 
-@pytest.mark.parametrize("number, text", [
-    (0.0, "0"), (3.33e-16, "3.3 × 10⁻¹⁶"), (1e-9, "10⁻⁹"), (0.0421, "0.0421"), (0.5, "0.5"), (1.0, "1"), (12.34, "12.3"),
-    (2.5e7, "2.5 × 10⁷"), (math.inf, "∞"), (-math.inf, "−∞"), (math.nan, "NaN"),
+@pytest.mark.parametrize(("number", "text"), [
+    (0.0, "0"), (3.33e-16, "3.3 × 10⁻¹⁶"), (1e-9, "10⁻⁹"), (0.0421, "0.0421"), (0.5, "0.5"), (1.0, "1"),
+    (12.34, "12.3"), (2.5e7, "2.5 × 10⁷"), (math.inf, "∞"), (-math.inf, "−∞"), (math.nan, "NaN"),
 ])
 def test_a_deviation_is_written_as_it_is_read(number, text):
     assert readable(number) == text
@@ -219,4 +219,4 @@ def test_the_bar_of_a_deviation_goes_by_its_power_of_ten():
     assert deviation_share(0.0) == deviation_share(1e-18) == 0.0
     assert deviation_share(1.0) == deviation_share(1e9) == deviation_share(math.nan) == deviation_share(math.inf) == 1.0
     assert deviation_share(10**-8.5) == pytest.approx(0.5)
-    assert counted([3, 11000]) == "3, 11\u202f000" and counted("2.13") == "2.13"
+    assert [counted([3, 11000]), counted("2.13")] == ["3, 11\u202f000", "2.13"]

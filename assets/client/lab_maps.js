@@ -190,7 +190,7 @@ function drawAllHeads(box, { runs, kind, chosen, choose, colours }) {
     if (focused) grid.querySelector("button").focus();
   }
   const outer = grid.getBoundingClientRect();
-  const context = glassformer.fitCanvas(grid.querySelector("canvas"), grid.scrollWidth, grid.scrollHeight);
+  const context = glassformer.fitCanvas(grid.querySelector("canvas"), grid.offsetWidth, grid.offsetHeight);
   context.imageSmoothingEnabled = false;
   [...grid.querySelectorAll("button")].forEach((each, i) => {
     const [layer, head] = [Math.floor(i / heads), i % heads];

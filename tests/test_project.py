@@ -235,3 +235,13 @@ def test_every_case_has_tests_and_they_exist():
         for file, test in named:
             written = (ROOT / "tests" / file).read_text(encoding="utf-8")
             assert f"def {test}(" in written, f"row {number}: {file}::{test}"
+
+
+@pytest.mark.parametrize("sheet", sorted((ROOT / "assets" / "styles").glob("*.css")), ids=lambda sheet: sheet.stem)
+def test_every_brace_of_a_style_sheet_is_closed(sheet):
+    """All sheets become one text, so a rule left open would swallow what comes after it."""
+    depth = 0
+    for number, line in enumerate(sheet.read_text(encoding="utf-8").splitlines(), 1):
+        depth += line.count("{") - line.count("}")
+        assert depth >= 0, f"line {number} closes what was never opened"
+    assert depth == 0

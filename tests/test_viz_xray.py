@@ -19,6 +19,7 @@ from transformer.tracing import trace_text
 from transformer.xray import gradients, logit_lens, logit_shares, stream_norms
 from viz.tabs.session import Session, first_session
 from viz.tabs.xray import (
+    MOST_TOKENS,
     PROBABILITIES,
     first_part,
     part_of,
@@ -72,7 +73,7 @@ def test_every_part_shows_the_numbers_figures_and_shape_of_a_recomputation(name)
         heads = exact if exact.ndim == 3 else exact[None]
         sent = numbers(part["values"])
         if address in ("hook_logits", PROBABILITIES):
-            heads = heads[:, :, strongest_columns(value, 40)]
+            heads = heads[:, :, strongest_columns(value, MOST_TOKENS)]
         finite = np.isfinite(heads)
         assert np.isnan(sent).tolist() == (~finite).tolist()
         reach = np.ptp(heads[finite])

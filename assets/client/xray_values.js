@@ -45,7 +45,7 @@ class Heatmap {
     this.canvas.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /* Room on the left and above for the tokens, then cells as large as fit. */
+  /* Room on the left and above for the tokens, then cells as large as fit the width. */
   paint(width) {
     if (width < 40) return;
     const { part, numbers } = this;
@@ -54,8 +54,9 @@ class Heatmap {
     probe.font = font;
     const widest = (chips) => Math.max(0, ...chips.map((chip) => probe.measureText(chip.label).width));
     const left = Math.min(110, widest(part.rows)) + 12;
-    const cellWidth = Math.min(46, (width - left - 4) / numbers.columns);
-    const showsTokens = part.columns !== null && cellWidth >= 11;
+    const showsTokens = part.columns !== null;
+    // Columns of tokens stay wide enough for their labels and scroll where they do not fit; others get as thin as need be.
+    const cellWidth = Math.max(showsTokens ? 16 : 0.5, Math.min(46, (width - left - 4) / numbers.columns));
     const top = showsTokens ? Math.min(90, widest(part.columns)) + 12 : 24;
     const cellHeight = Math.max(17, Math.min(30, part.columns === null ? 26 : cellWidth, 520 / numbers.rows));
     const place = { left, top, cellWidth, cellHeight };

@@ -23,7 +23,7 @@ from viz.text import visible
 from viz.xray import part_values, saliency_payload, strongest_columns, token_payload
 
 N_CANDIDATES = 3
-MOST_TOKENS = 40  # of the target vocabulary are columns of the logits' picture
+MOST_TOKENS = 24  # of the target vocabulary are columns of the logits' picture
 # "multiple": an event that Gradio defers comes without its data. The scripts wait for each answer.
 QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 CONFIG_SHOWN = (

@@ -31,8 +31,10 @@ function receive() {
     for (const pattern of Object.values(answer[side].patterns)) pattern.values = glassformer.decodeArray(pattern);
   }
   found = answer;
-  const first = found.pairs.findIndex((pair) => differs(pair));
-  place = first < 0 ? Math.min(place, found.pairs.length - 1) : first;
+  // Looked at first: a token that another took the place of; else one that only one of them has.
+  const isOther = found.pairs.map((pair) => differs(pair));
+  const first = found.pairs.findIndex((pair, n) => isOther[n] && !pair.includes(null));
+  place = first >= 0 ? first : Math.max(isOther.indexOf(true), 0);
   return draw();
 }
 
@@ -237,6 +239,9 @@ function rowWords(run, { kind, layer, head }, row) {
   return withValues("lab_faults.row", { query, key: glassformer.keyTokens(kind, run)[best.column], percent: percentWords(best.weight, 1) });
 }
 
+/* "Sound: " or "Faulty: ", before what is said of that run. */
+const side = (n) => t("lab_faults.side", { side: t(`lab_faults.${n ? "after" : "before"}`) });
+
 function drawMaps() {
   const chosen = chosenHead();
   const runs = [found.before, found.after];
@@ -256,8 +261,8 @@ function drawMaps() {
   });
   const [before, after] = runs.map((run, n) => rowWords(run, chosen, rows[n]));
   const said = [t("lab_faults.head", { layer: chosen.layer + 1, head: chosen.head + 1, kind: t(`decode.kind_${chosen.kind}`) }), " "];
-  if (before) said.push(t("lab_faults.before"), ": ", ...before, " ");
-  if (after) said.push(t("lab_faults.after"), ": ", ...after, " ");
+  if (before) said.push(side(0), ...before, " ");
+  if (after) said.push(side(1), ...after, " ");
   const leak = leakOf(found.after, chosen.kind, chosen.layer, chosen.head);
   if (leak > 0) said.push(node("span", "gf-faults-leak", t("lab_faults.leak", { percent: percentWords(leak, 1) })));
   at("head-say").replaceChildren(...said);
@@ -278,7 +283,7 @@ element.querySelector("details").addEventListener("toggle", drawTable);
 
 function readCell(n, { row, column }) {
   const { pattern, queries, keys } = geometry[n];
-  at("readout").replaceChildren(t(`lab_faults.${n ? "after" : "before"}`), ": ", ...withValues("lab_faults.row", {
+  at("readout").replaceChildren(side(n), ...withValues("lab_faults.row", {
     query: queries[row], key: keys[column], percent: percentWords(pattern.get(row, column), 1),
   }));
 }

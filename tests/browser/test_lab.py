@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from browser.accessibility import serious_findings
 from browser.looks import badly_sized, leaks, too_wide, visible_texts
 from browser.visit import choose_language, decode_text, open_tab, written_labels
@@ -19,6 +17,7 @@ TEXT = "3 1 7 3 10 2"
 
 def open_lab(page, settle) -> None:
     open_tab(page, "lab")
+    page.locator(".gf-faults").scroll_into_view_if_needed()  # a bench asks for its answer when it is looked at
     page.wait_for_selector(".gf-faults-say:not(:empty)")
     settle(page)
 
@@ -139,15 +138,16 @@ def test_another_browser_is_untouched_and_another_text_is_broken_anew(open_page,
     assert sorted(switched_on(first)) == ["no_positions", "no_residual"]
 
 
-@pytest.mark.parametrize("sent", [["no_such_fault"], ["no_causal_mask", "causal_mask_off_by_one"], ["<b>x</b>"]])
-def test_forged_names_are_refused_with_a_sentence(page, settle, sent):
+def test_forged_names_are_refused_with_a_sentence(page, settle):
     open_lab(page, settle)
-    page.evaluate(
-        """(names) => { const lab = document.querySelector(".gf-lab");
-             lab.dataset.faults = names.join(" "); lab.dispatchEvent(new CustomEvent("gf-faults")); }""", sent,
-    )
-    page.wait_for_selector(".gf-faults .gf-lab-problem:not([hidden])")
-    refusal = page.locator(".gf-faults .gf-lab-problem")
-    assert refusal.inner_text().startswith(("There is no fault", "The faults No causal mask"))
-    assert refusal.locator("b").count() == 0
-    assert switched_on(page) == ["no_positions"]
+    for sent in (["no_such_fault"], ["no_causal_mask", "causal_mask_off_by_one"], ["<b>x</b>"]):
+        page.evaluate(
+            """(names) => { const lab = document.querySelector(".gf-lab");
+                 lab.dataset.faults = names.join(" "); lab.dispatchEvent(new CustomEvent("gf-faults")); }""", sent,
+        )
+        refusal = page.locator(".gf-faults .gf-lab-problem")
+        settle(page)
+        refusal.wait_for(state="visible")
+        assert refusal.inner_text().startswith(("There is no fault", "The faults No causal mask"))
+        assert refusal.locator("b").count() == 0
+        assert switched_on(page) == ["no_positions"]

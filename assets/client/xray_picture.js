@@ -65,8 +65,10 @@ function drawNetwork() {
   const focused = scroll.contains(document.activeElement);
   const from = scroll.scrollLeft;
   scroll.replaceChildren(drawPicture(picture, open));
-  scroll.scrollLeft = from || (scroll.scrollWidth > scroll.clientWidth ? scroll.scrollWidth : 0);
   mark();
+  // Where the picture is wider than its room, it opens on the chosen part.
+  const { x, width: wide } = current().getBBox();
+  scroll.scrollLeft = from || x + wide / 2 - scroll.clientWidth / 2;
   if (focused) current()?.focus({ preventScroll: true });
 }
 

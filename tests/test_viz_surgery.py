@@ -290,6 +290,7 @@ def test_hiding_everything_decodes_to_finite_numbers():
     {"encoder": [1] * 5}, {"encoder": ["11111"] * 4 + ["1111"]}, {"encoder": ["11112"] * 5},
     {"decoder": ["1" * 65] * 65},
     {"decoder": ["11"] * 3}, {"cross": ["1111"] * 5}, {"cross": ["11111"] * 4}, {"cross": {"0": "1"}},
+    {"encoder": ["1"], "decoder": ["1"], "cross": ["1"]},
 ])
 def test_masks_that_do_not_fit_are_refused_with_a_sentence(changed):
     with pytest.raises(InputError, match="The painted mask"):

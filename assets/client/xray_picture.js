@@ -170,8 +170,11 @@ scroll.addEventListener("keydown", (event) => {
 });
 
 watch("value", receive);
+let askedFor = "";
+glassformer.on("language", element, drawAll);
 glassformer.whenStale(element, () => {
-  if (picture) drawAll(); // another language; another run answers in a moment
+  if (askedFor === glassformer.trace.id) return; // only the language is another
+  askedFor = glassformer.trace.id;
   ask();
 });
 glassformer.on("theme", element, paint);

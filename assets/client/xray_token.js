@@ -149,8 +149,8 @@ watch("value", () => {
   draw();
 });
 let askedFor = "";
+glassformer.on("language", element, draw);
 glassformer.whenStale(element, () => {
-  draw(); // in another language
   if (askedFor === glassformer.trace.id) return;
   askedFor = glassformer.trace.id;
   trigger("ask", { run: glassformer.trace.id });

@@ -77,7 +77,7 @@ function row(pair) {
     node("td", "", source),
     node("td", "", pair.reference),
     node("td", "", pair.written || "∅"),
-    node("td", "gf-scores-score", pair.score.toFixed(1), ...mark, node("span", "gf-scores-track", fill)),
+    node("td", "gf-scores-score", `${pair.score.toFixed(1)} `, ...mark, node("span", "gf-scores-track", fill)),
   );
   for (const text of [source, made.cells[1], made.cells[2]]) text.dir = "auto";
   made.cells[1].dataset.name = t("own_pairs.column_reference");

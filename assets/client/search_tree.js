@@ -320,6 +320,7 @@ glassformer.on("selection", element, ({ changed }) => {
   if (["step", "layer", "head"].some((name) => changed.includes(name))) mark();
 });
 glassformer.on("language", element, () => {
+  laidOutFor = 0; // where the tree is not on show it cannot be laid out with other words now: it is when it comes
   drawState();
   if (!tree) return;
   buildLegend();

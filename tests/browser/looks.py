@@ -19,6 +19,9 @@ _ENGLISH_SENTENCE = re.compile(r"[A-Za-z]{2,}(?:[ ,'-]+[a-z]{2,}){3,}")
 _SECTIONS = sorted({key.split(".")[0] for key in STRINGS["en"]})
 _KEY = re.compile(rf"\b(?:{'|'.join(_SECTIONS)})\.[a-z]\w*\b")
 
+# Words in both languages at once, to be found by all; and Gradio's own, which are in the browser's language.
+NOT_OF_THE_PAGE = frozenset({"Language · 语言", "中文", "English", "Done", "完成", "Clear", "清除"})
+
 
 def _look(page: Page, name: str) -> list | None:
     return page.evaluate(f"({_SCRIPT}).{name}()")

@@ -19,7 +19,7 @@ from transformer.proofs import prove
 from transformer.search import Search
 from transformer.tracing import record_values, trace_text
 from viz.faults import counted, deviation_share, faults_payload, proof_row, proofs_payload, readable, within_one
-from viz.tabs.lab_faults import GROUPS, catalogue, names_of, payload_of_faults, run_payload
+from viz.tabs.lab_faults import GROUPS, catalogue, fault_payload, names_of, payload_of_faults
 from viz.tabs.lab_proofs import payloads_of_proofs
 from viz.tabs.language import STRINGS
 from viz.tabs.session import Session
@@ -131,7 +131,7 @@ def test_weights_above_1_come_back_as_they_were():
 
 def test_dropout_that_makes_a_weight_larger_than_1_can_be_shown(checkpoint):
     run = faulty_run(checkpoint, TEXT, ["dropout_left_on"])
-    shown = json.loads(run_payload(run.faulty))
+    shown = json.loads(fault_payload(run.faulty))
     assert max(shown["largest"].values()) > 1
 
 

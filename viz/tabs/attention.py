@@ -20,7 +20,7 @@ from viz.tabs.attention_code import CODE_LINES
 from viz.tabs.components import ClientView, PlotlyChart
 from viz.tabs.language import say
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared, or_problem, sent
+from viz.tabs.shared import QUIET, Shared, or_problem, sent
 from viz.text import escaped, token_labels, visible
 
 STAGE_HOOKS = {
@@ -30,7 +30,6 @@ STAGE_HOOKS = {
     "softmax": "hook_pattern",
 }
 # "multiple": an event that Gradio defers ("always_last") comes without its data. The script waits for each answer.
-QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 
 
 class AttentionHeads(ClientView):

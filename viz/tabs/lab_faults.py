@@ -9,12 +9,12 @@ from transformer.fault_runs import faulty_run
 from transformer.faults import FAULTS
 from transformer.tracing import Trace
 from viz.faults import faults_payload, problem_payload, within_one
-from viz.payload import token_chips, trace_payload
 from viz.tabs.components import ClientView
 from viz.tabs.lab_runs import bench_of
 from viz.tabs.language import say, say_error
+from viz.tabs.runs import run_payload
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared, sent
+from viz.tabs.shared import QUIET, Shared, sent
 
 N_CANDIDATES = 5
 # The list of toggles: every fault once, by what it breaks. Each name of a group is also its key in the words.
@@ -51,10 +51,7 @@ def build_faults(shared: Shared) -> None:
         except InputError as error:
             return refusal(language, error)
 
-    view.ask(
-        draw, [shared.session, shared.language], view, api_visibility="private", trigger_mode="always_last",
-        **{**INFER, "show_progress": "hidden"},
-    )
+    view.ask(draw, [shared.session, shared.language], view, **QUIET)
 
 
 def names_of(sent_names: object) -> tuple[str, ...]:
@@ -84,8 +81,8 @@ def payload_of_faults(session: Session, names: tuple[str, ...]) -> str:
     return faults_payload(
         groups=catalogue(),
         chosen=[fault.name for fault in run.faults],
-        before=run_payload(run.healthy),
-        after=run_payload(run.faulty),
+        before=fault_payload(run.healthy),
+        after=fault_payload(run.faulty),
         written_before=[step.token for step in run.healthy.steps],
         written_after=[step.token for step in run.faulty.steps],
         distances=run.distances.tolist(),
@@ -98,19 +95,10 @@ def payload_of_faults(session: Session, names: tuple[str, ...]) -> str:
     )
 
 
-def run_payload(trace: Trace) -> str:
-    """A run as ``glassformer.headPattern`` reads it; ``largest`` is what its weights of a kind were divided by."""
+def fault_payload(trace: Trace) -> str:
+    """A run whose weights may exceed 1; ``largest`` is what those of a kind were divided by."""
     patterns, largest = within_one(trace.patterns)
-    return trace_payload(
-        trace_id=trace.id,
-        source=token_chips(trace.src_tokens, trace.src_pieces),
-        target_in=token_chips(trace.tgt_in_tokens),
-        steps=[(step.token, step.log_prob, step.candidates[:N_CANDIDATES]) for step in trace.steps],
-        patterns=patterns,
-        largest=largest,
-        finished=trace.finished,
-        log_prob=trace.log_prob,
-    )
+    return run_payload(trace, patterns=patterns, n_candidates=N_CANDIDATES, largest=largest)
 
 
 def catalogue() -> list[tuple[str, list[dict]]]:

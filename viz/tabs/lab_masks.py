@@ -12,10 +12,9 @@ from transformer.conditions import PaintedMasks, paint
 from transformer.errors import InputError
 from transformer.masks import make_masks
 from viz.tabs.components import ClientView
-from viz.tabs.lab_runs import Bench, bench_of, outcome_of, run_payload
-from viz.tabs.lab_surgery import QUIET, asked_number, problem
+from viz.tabs.lab_runs import Bench, asked_number, bench_of, bench_payload, outcome_of, problem
 from viz.tabs.session import Session
-from viz.tabs.shared import Shared, sent
+from viz.tabs.shared import QUIET, Shared, sent
 
 MASKS = ("encoder", "decoder", "cross")
 
@@ -45,7 +44,7 @@ def usual(session: Session, language: str) -> str:
     except InputError as error:
         return problem(error, language, None)
     return json.dumps({
-        "part": "usual", "run": run_payload(bench.before), "is_example": bench.is_example,
+        "part": "usual", "run": bench_payload(bench.before), "is_example": bench.is_example,
         "made_for": bench.made_for,
         "masks": {name: rows_of(mask) for name, mask in usual_masks(bench).items()},
     }, ensure_ascii=False)

@@ -16,11 +16,11 @@ from viz.faults import proof_row, proofs_payload
 from viz.tabs.components import ClientView
 from viz.tabs.lab_faults import names_of, refusal
 from viz.tabs.session import Session
-from viz.tabs.shared import Shared, sent
+from viz.tabs.shared import QUIET, Shared, sent
 from viz.tabs.zero_gpu import on_gpu
 
 # All proofs take seconds, so they have a lane of their own: decoding never waits for them.
-PROVE = {"concurrency_id": "prove", "concurrency_limit": 1, "show_progress": "hidden"}
+PROVE = {**QUIET, "concurrency_id": "prove"}
 SECONDS_BETWEEN_NEWS = 0.25
 MOST_CHARACTERS = 2000  # of what a view sends along to know its answer by
 
@@ -48,10 +48,7 @@ def build_proofs(shared: Shared) -> None:
         except InputError as error:
             yield refusal(language, error)
 
-    view.ask(
-        draw, [shared.session, shared.device, shared.language], view, api_visibility="private",
-        trigger_mode="always_last", **PROVE,
-    )
+    view.ask(draw, [shared.session, shared.device, shared.language], view, **PROVE)
 
 
 def payloads_of_proofs(session: Session, names: tuple[str, ...], device: str, asked: str) -> Iterator[str]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+
+import gradio as gr
 
 from transformer.checkpoints import Checkpoint
 from transformer.conditions import Conditions
+from transformer.errors import InputError
 from transformer.search import Search
 from transformer.tracing import Trace, trace_text
-from viz.payload import token_chips, trace_payload
 from viz.surgery import outcome_payload
+from viz.tabs.language import say_error
+from viz.tabs.runs import run_payload
 from viz.tabs.session import Session
+from viz.tabs.shared import sent
+
+N_CANDIDATES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,26 +74,16 @@ def bench_of(session: Session) -> Bench:
     return replace(bench, before=bench.again(Conditions()))
 
 
-def run_payload(trace: Trace) -> str:
-    """A run as ``glassformer.headPattern`` reads it, with nothing but what a bench shows."""
-    return trace_payload(
-        trace_id=trace.id,
-        source=token_chips(trace.src_tokens, trace.src_pieces),
-        target_in=token_chips(trace.tgt_in_tokens),
-        steps=[(step.token, step.log_prob, step.candidates[:3]) for step in trace.steps],
-        patterns=trace.patterns,
-        task=trace.task,
-        model=trace.model,
-        finished=trace.finished,
-        log_prob=trace.log_prob,
-    )
+def bench_payload(trace: Trace) -> str:
+    """A run with nothing but what a bench shows."""
+    return run_payload(trace, n_candidates=N_CANDIDATES, task=trace.task, model=trace.model)
 
 
 def outcome_of(bench: Bench, conditions: Conditions, **facts: object) -> str:
     """What comes of decoding again under ``conditions``, beside the usual run: an ``outcome_payload``."""
     after, forced = bench.again(conditions), bench.forced(conditions)
     return outcome_payload(
-        run=run_payload(after),
+        run=bench_payload(after),
         before=[step.token for step in bench.before.steps],
         after=[step.token for step in after.steps],
         usual=[step.log_prob for step in bench.before.steps],
@@ -93,6 +91,19 @@ def outcome_of(bench: Bench, conditions: Conditions, **facts: object) -> str:
         log_prob=after.log_prob,
         made_for=bench.made_for,
         **facts,
+    )
+
+
+def asked_number(event: gr.EventData) -> int:
+    """The number by which the view knows its question again; anything else counts as 0."""
+    asked = sent(event, "asked")
+    return asked if isinstance(asked, int) and not isinstance(asked, bool) and 0 <= asked < 2**53 else 0
+
+
+def problem(error: InputError, language: str, asked: int | None) -> str:
+    """What the view's own status line says when something cannot be done."""
+    return json.dumps(
+        {"part": "problem", "sentence": say_error(language, error), "asked": asked}, ensure_ascii=False
     )
 
 

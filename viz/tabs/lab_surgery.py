@@ -15,14 +15,12 @@ from transformer.sublayers import sublayers
 from transformer.surgery import Cut, HeadCut, SubLayerCut, surgery
 from viz.surgery import MEASURES, heads_payload
 from viz.tabs.components import ClientView
-from viz.tabs.lab_runs import Bench, bench_of, outcome_of, run_payload
-from viz.tabs.language import say_error
+from viz.tabs.lab_runs import Bench, asked_number, bench_of, bench_payload, outcome_of, problem
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared, sent
+from viz.tabs.shared import QUIET, Shared, sent
 
 MOST_CUTS = 64
 SILENT_SECONDS = 1.0  # a measurement that takes longer says how far it is
-QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 HEAD_FIELDS = {"kind", "layer", "head", "act", "factor", "query", "key", "weight"}
 SUBLAYER_FIELDS = {"stack", "layer", "kind"}
 
@@ -68,7 +66,7 @@ def heads_of(bench: Bench, importance: HeadImportance) -> str:
         name: getattr(importance, name) for name in MEASURES if name != "change"
     }
     return heads_payload(
-        run=run_payload(bench.before),
+        run=bench_payload(bench.before),
         log_prob=importance.log_prob,
         measures=by_name,
         sublayers=[
@@ -90,19 +88,6 @@ def cut_and_decoded(session: Session, language: str, event: gr.EventData) -> str
         return outcome_of(bench, surgery(cuts, bench.checkpoint.model.config), asked=asked)
     except InputError as error:
         return problem(error, language, asked)
-
-
-def asked_number(event: gr.EventData) -> int:
-    """The number by which the view knows its question again; anything else counts as 0."""
-    asked = sent(event, "asked")
-    return asked if isinstance(asked, int) and not isinstance(asked, bool) and 0 <= asked < 2**53 else 0
-
-
-def problem(error: InputError, language: str, asked: int | None) -> str:
-    """What the view's own status line says when something cannot be done."""
-    return json.dumps(
-        {"part": "problem", "sentence": say_error(language, error), "asked": asked}, ensure_ascii=False
-    )
 
 
 def cuts_of(value: object, bench: Bench) -> list[Cut]:

@@ -15,11 +15,10 @@ from viz.tabs.cards import card_heading
 from viz.tabs.components import ClientView
 from viz.tabs.mask_runs import CODE, Outcome, PaddedRun, blinded, outcome, padded_run, settings
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared
+from viz.tabs.shared import QUIET, Shared
 
 MOST_PADDING = 8
 # "multiple": an event that Gradio defers ("always_last") comes without its data. Answers come in the order of asking.
-QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 # The settings of the table of effects, in its order.
 EFFECTS = ("all", "no_src_padding", "no_memory_padding", "no_padding", "causal_only", "padding_only", "none", "blind")
 

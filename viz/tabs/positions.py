@@ -28,14 +28,14 @@ from viz.tabs.cards import card_heading
 from viz.tabs.components import ClientView, PlotlyChart
 from viz.tabs.language import say
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared
+from viz.tabs.shared import QUIET, Shared
 from viz.text import token_labels
 
 SIDES = {"source": "src_embedding", "target": "tgt_embedding"}
 MEASURES = ("cosine", "dot")
 MOST_CURVES = 8
 MOST_POSITIONS = 256  # what is drawn of a longer table; the page says so
-QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
+LATEST = {**QUIET, "trigger_mode": "always_last"}  # of questions without data of their own the last is enough
 
 
 class PositionsGuide(ClientView):
@@ -234,10 +234,10 @@ def build_positions_tab(shared: Shared) -> None:
     outputs = [guide, first_row, second_row, third_row, dimensions, curves, matrix, distance, alike, rotation, norms,
                swap]
     everything = [shared.session, side, dimensions, measure, shared.language]
-    guide.refresh(draw_all, everything, outputs, **QUIET)
-    side.input(draw_all, everything, outputs, **QUIET)
-    dimensions.input(draw_curves, [shared.session, side, dimensions, shared.language], curves, **QUIET)
-    measure.input(draw_similarity, [shared.session, side, measure, shared.language], [distance, alike], **QUIET)
+    guide.refresh(draw_all, everything, outputs, **LATEST)
+    side.input(draw_all, everything, outputs, **LATEST)
+    dimensions.input(draw_curves, [shared.session, side, dimensions, shared.language], curves, **LATEST)
+    measure.input(draw_similarity, [shared.session, side, measure, shared.language], [distance, alike], **LATEST)
 
     def add_column(session: Session, side: object, chosen: object, language: str, event: gr.EventData) -> tuple:
         d_model = session.checkpoint.model.config.d_model
@@ -247,6 +247,4 @@ def build_positions_tab(shared: Shared) -> None:
         chosen = toggled_pair(checked_dimensions(chosen, d_model), clicked[0], d_model)
         return gr.update(value=chosen), draw_curves(session, side, chosen, language)
 
-    # "multiple": an event that Gradio defers ("always_last") comes without its data.
-    clicks = {**QUIET, "trigger_mode": "multiple"}
-    matrix.cell(add_column, [shared.session, side, dimensions, shared.language], [dimensions, curves], **clicks)
+    matrix.cell(add_column, [shared.session, side, dimensions, shared.language], [dimensions, curves], **QUIET)

@@ -19,7 +19,7 @@ from viz.tabs.cards import card_heading
 from viz.tabs.components import ClientView, PlotlyChart
 from viz.tabs.language import say
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared, or_problem
+from viz.tabs.shared import QUIET, Shared, or_problem
 from viz.tabs.zero_gpu import on_gpu
 
 compare_on_gpu = on_gpu(compare)
@@ -69,7 +69,7 @@ def build_reference(shared: Shared) -> None:
         text = (session.trace.task, session.trace.text)
         return gr.skip(), text, *drawn(session, typed, device, language), ""
 
-    quiet = {**INFER, "show_progress": "hidden", "trigger_mode": "always_last", "api_visibility": "private"}
+    quiet = {**QUIET, "trigger_mode": "always_last"}
     view.refresh(refresh, inputs, outputs, **quiet)
     gr.on([pressed.click, reference.submit], show, inputs, outputs, **quiet)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+import numpy as np
+
 from transformer.beam_search import length_divisor
 from transformer.checkpoints import Checkpoint
 from transformer.devices import checked_device
@@ -24,15 +26,9 @@ def payload_of(session: Session, step: int | None = None) -> str:
     ``step`` is the step to show first; None: the last one.
     """
     trace = session.trace
-    return trace_payload(
-        trace_id=trace.id,
-        source=token_chips(trace.src_tokens, trace.src_pieces),
-        target_in=token_chips(trace.tgt_in_tokens),
-        steps=[(step.token, step.log_prob, step.candidates) for step in trace.steps],
-        patterns=trace.patterns,
+    return run_payload(
+        trace,
         task=trace.task,
-        finished=trace.finished,
-        log_prob=trace.log_prob,
         search=trace.search,
         n_forced=trace.n_forced,
         written=[each.token for each in trace.steps],
@@ -40,6 +36,29 @@ def payload_of(session: Session, step: int | None = None) -> str:
         is_fixed=session.matching_checkpoint is None,
         tree=tree_key(session),
         step=step,
+    )
+
+
+def run_payload(
+    trace: Trace,
+    *,
+    patterns: dict[str, np.ndarray] | None = None,
+    n_candidates: int | None = None,
+    **facts: object,
+) -> str:
+    """The JSON text of any run, as ``glassformer.headPattern`` reads it; ``facts`` are further plain values.
+
+    ``patterns`` are drawn in the place of the run's own; ``n_candidates`` a step are sent, None: all there are.
+    """
+    return trace_payload(
+        trace_id=trace.id,
+        source=token_chips(trace.src_tokens, trace.src_pieces),
+        target_in=token_chips(trace.tgt_in_tokens),
+        steps=[(step.token, step.log_prob, step.candidates[:n_candidates]) for step in trace.steps],
+        patterns=trace.patterns if patterns is None else patterns,
+        finished=trace.finished,
+        log_prob=trace.log_prob,
+        **facts,
     )
 
 

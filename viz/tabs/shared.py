@@ -15,6 +15,8 @@ from viz.tabs.language import Texts, say_error
 
 # Events that compute share one queue lane; a training has its own (viz/tabs/train.py).
 INFER = {"concurrency_id": "infer", "concurrency_limit": 1, "show_progress": "minimal"}
+# Questions that views ask for themselves. None is put off: an event that Gradio puts off comes without its data.
+QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 # Events that only move words about: no queue, no place in the public interface.
 PRIVATE = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 

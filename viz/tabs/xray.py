@@ -17,7 +17,7 @@ from transformer.xray import gradients, logit_lens, logit_shares, stream_norms
 from viz.payload import token_chips
 from viz.tabs.components import ClientView
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared, sent
+from viz.tabs.shared import QUIET, Shared, sent
 from viz.tabs.xray_parts import LOGITS, PROBABILITIES, axes_of, code_of, formula_of, hook_of, n_parameters
 from viz.text import visible
 from viz.xray import part_values, saliency_payload, strongest_columns, token_payload
@@ -25,7 +25,6 @@ from viz.xray import part_values, saliency_payload, strongest_columns, token_pay
 N_CANDIDATES = 3
 MOST_TOKENS = 24  # of the target vocabulary are columns of the logits' picture
 # "multiple": an event that Gradio defers comes without its data. The scripts wait for each answer.
-QUIET = {**INFER, "show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 CONFIG_SHOWN = (
     "d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "norm_first", "positional_encoding",
     "src_vocab_size", "tgt_vocab_size",

@@ -126,6 +126,14 @@ window.glassformer = (() => {
     });
   }
 
+  /* An element with its class and its children: nodes, or texts that are set as text. */
+  function node(tag, className, ...children) {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    made.append(...children);
+    return made;
+  }
+
   /* A chip for one token: {label, unknown, special}. Its text is set as text, so nothing in it is markup. */
   function tokenChip(token, tag = "button") {
     const chip = document.createElement(tag);
@@ -185,7 +193,7 @@ window.glassformer = (() => {
 
   return {
     on, t, translate, setLanguage, setTrace, select, headPattern, queryTokens, keyTokens, colour, isDark, scale,
-    tokenChip, version, whenStale, fitCanvas, decodeArray,
+    node, tokenChip, version, whenStale, fitCanvas, decodeArray,
     query: (name) => query.get(name),
     get language() { return state.language; },
     get trace() { return state.trace; },

@@ -1,5 +1,6 @@
 /* The faults that are switched on. They are kept on the lab's own element, so that the bench that breaks and the bench
    that proves agree, whichever of them has been opened. It opens with one that shows at first sight. */
+const { node } = glassformer;
 const lab = element.closest(".gf-lab");
 const FIRST_FAULT = "no_positions";
 
@@ -16,13 +17,6 @@ const chosenFaults = {
 
 function openBench(name) {
   lab.querySelector(`[role=tab][data-tab-id=lab_${name}]`).click();
-}
-
-function node(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
 }
 
 function button(className, words, onClick) {

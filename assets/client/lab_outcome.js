@@ -1,5 +1,6 @@
 /* What a bench's runs have in common: a run's payload with its patterns decoded, questions to the server one at a time,
    and two outputs beside each other as aligned chips. */
+const { node } = glassformer;
 
 function openedRun(text) {
   const run = JSON.parse(text);
@@ -13,13 +14,6 @@ const signed = (number, digits = 2) => {
 };
 const shareText = (share) => (share > 0 && share < 0.001 ? "<0.1" : (share * 100).toFixed(share < 0.0995 ? 1 : 0));
 const timesText = (ratio) => (ratio >= 0.01 ? ratio.toFixed(2) : ratio.toExponential(1).replace("e-", " · 10^−"));
-
-function node(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
-}
 
 /* One question at a time; what changed meanwhile is asked when the answer is in. An answer lost is not waited for. */
 function makeAsker(ask) {

@@ -1,7 +1,7 @@
 /* A row of boards: masks with what their cells hold, and attention weights under a mask. Cells are painted on a canvas;
    hover or the arrow keys read one cell of all boards of the view. Colours always mean the same: only the printed digit
    follows the convention, which stands on the tab's panel. */
-const { t } = glassformer;
+const { t, node } = glassformer;
 const panel = element.closest("[role=tabpanel]") || element;
 const frame = element.querySelector(".gf-boards");
 const readout = element.querySelector(".gf-board-readout");
@@ -12,13 +12,6 @@ let view = null;
 let boards = [];
 let at = null; // the cell being read: {row, column}
 let drawnAt = 0;
-
-function node(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
-}
 
 const convention = () => panel.dataset.convention || "attend";
 const rowsOf = (board) => board.rows || board.copies || [null];

@@ -1,14 +1,7 @@
 /* What the model would write under each setting of the masks, all from the same fed tokens (teacher forcing). */
 const table = element.querySelector("table");
 const summary = element.querySelector(".gf-effects-summary");
-const { t } = glassformer;
-
-function node(tag, className, ...children) {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.append(...children);
-  return made;
-}
+const { t, node } = glassformer;
 
 const signed = (value) => (Math.abs(value) < 0.00005 ? "0.0000" : `${value > 0 ? "+" : "−"}${Math.abs(value).toFixed(4)}`);
 const minus = (value) => value.toFixed(4).replace("-", "−");

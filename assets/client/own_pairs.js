@@ -5,17 +5,10 @@ const numbers = element.querySelector(".gf-scores-numbers");
 const facts = element.querySelector(".gf-scores-facts");
 const scroll = element.querySelector(".gf-scores-scroll");
 const orders = element.querySelectorAll("[data-order]");
-const { t } = glassformer;
+const { t, node } = glassformer;
 const COLUMNS = ["source", "reference", "written", "score"];
 let report = null;
 let order = { column: "score", falls: false };
-
-function node(tag, className, ...content) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...content);
-  return made;
-}
 
 function drawNumbers() {
   const explained = {

@@ -2,14 +2,7 @@
 const texts = element.querySelector(".gf-swap-texts");
 const results = element.querySelector(".gf-swap-results");
 const summary = element.querySelector(".gf-chart-summary");
-const { t } = glassformer;
-
-function node(tag, className, text) {
-  const made = document.createElement(tag);
-  made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
+const { t, node } = glassformer;
 
 function line(label, tokens, marked) {
   const row = node("div", "gf-swap-line");

@@ -4,19 +4,12 @@ const box = element.querySelector(".gf-reference");
 const say = element.querySelector(".gf-reference-say");
 const facts = element.querySelector(".gf-reference-facts");
 const lines = element.querySelector(".gf-reference-lines");
-const { t } = glassformer;
+const { t, node } = glassformer;
 // In px, as the style sheet has them: a column and the names of the rows, on a wide and on a narrow place.
 const WIDE = { column: 92, names: 190 };
 const NARROW = { column: 78, names: 96, upTo: 560 };
 let comparison = null;
 let perLine = 0;
-
-function node(tag, className, ...content) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...content);
-  return made;
-}
 
 /* The words of a key with its {values} put in: a chip as a chip, all else as text. */
 function sentence(key, values) {

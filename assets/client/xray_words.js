@@ -1,12 +1,5 @@
 /* What the views of the X-ray share: nodes, and the name of a part from its address. */
-const { t } = glassformer;
-
-function node(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
-}
+const { t, node } = glassformer;
 
 /* An address in words: what the value is called, and where it stands. */
 function partWords(address) {

@@ -13,8 +13,8 @@ from transformer.errors import InputError
 from transformer.faults import faulty
 from transformer.hooks import intervene
 from transformer.surgery import SubLayerCut, surgery
-from transformer.tracing import record_values, trace_text
-from transformer.xray import BIAS, EMBED, gradients, logit_lens, logit_shares, stream_norms, written_ids
+from transformer.tracing import record_values, trace_text, written_ids
+from transformer.xray import BIAS, EMBED, gradients, logit_lens, logit_shares, stream_norms
 
 CHECKPOINTS = {
     "pre-LN": tiny_checkpoint(), "post-LN": tiny_checkpoint(norm_first=False), "trained": shipped_checkpoint("copy"),

@@ -17,7 +17,7 @@ from transformer.checkpoints import Checkpoint
 from transformer.conditions import USUAL, Conditions
 from transformer.hooks import intervene, record
 from transformer.model import Transformer
-from transformer.tracing import ATTENTION_KINDS, Trace, address
+from transformer.tracing import ATTENTION_KINDS, Trace, address, written_ids
 
 MOST_NUMBERS = 2**24  # values of the largest tensors of one pass: more heads than fit go into several passes
 Progress = Callable[[int, int], None]  # heads done, heads in all
@@ -59,8 +59,7 @@ def head_importance(
     heads = all_heads(model)
     src = torch.tensor([trace.src_ids], device=device)  # [1, S]
     tgt_in = torch.tensor([trace.tgt_in_ids], device=device)  # [1, T]
-    last_id = checkpoint.tgt_tokenizer.vocabulary.index(trace.steps[-1].token)
-    tgt_out = torch.tensor([(*trace.tgt_in_ids[1:], last_id)], device=device)
+    tgt_out = torch.tensor([written_ids(checkpoint, trace)], device=device)
     with torch.inference_mode(), conditions.changing(model):
         with record() as acts:
             log_prob = float(_log_probs(model, src, tgt_in, tgt_out, conditions))

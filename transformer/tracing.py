@@ -208,6 +208,12 @@ def trace_text(
     )
 
 
+def written_ids(checkpoint: Checkpoint, trace: Trace) -> list[int]:
+    """The id written at each step [T]: what was fed next, and the last one, which never was."""
+    last_id = checkpoint.tgt_tokenizer.vocabulary.index(trace.steps[-1].token)
+    return [*trace.tgt_in_ids[1 : len(trace.steps)], last_id]
+
+
 def record_values(
     checkpoint: Checkpoint,
     trace: Trace,

@@ -22,7 +22,7 @@ from transformer.errors import InputError
 from transformer.hooks import intervene, record
 from transformer.model import LayerNorm, Transformer
 from transformer.sublayers import sublayers
-from transformer.tracing import Trace
+from transformer.tracing import Trace, written_ids
 
 EMBED, POSITION, BIAS = "tgt_embedding.hook_embed", "tgt_embedding.hook_pos_embed", "bias"
 
@@ -78,11 +78,6 @@ class Gradients:
     source_grad_times_input: np.ndarray  # float32 [S]
     target_grad_times_input: np.ndarray  # float32 [T]
     parameters: dict[str, float]
-
-
-def written_ids(checkpoint: Checkpoint, trace: Trace) -> list[int]:
-    """The id written at each step [T]."""
-    return [*trace.tgt_in_ids[1:], checkpoint.tgt_tokenizer.vocabulary.index(trace.steps[-1].token)]
 
 
 def logit_lens(

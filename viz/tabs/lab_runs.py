@@ -11,7 +11,7 @@ from transformer.checkpoints import Checkpoint
 from transformer.conditions import Conditions
 from transformer.errors import InputError
 from transformer.search import Search
-from transformer.tracing import Trace, trace_text
+from transformer.tracing import Trace, trace_text, written_ids
 from viz.surgery import outcome_payload
 from viz.tabs.language import say_error
 from viz.tabs.runs import run_payload
@@ -39,7 +39,7 @@ class Bench:
 
     def forced(self, conditions: Conditions) -> Trace:
         """The output of ``before`` fed token by token under other conditions, whatever the model thinks of it."""
-        written = _written_ids(self.checkpoint, self.before, len(self.before.steps))
+        written = tuple(written_ids(self.checkpoint, self.before))
         return self._decoded(Search(), written, conditions=conditions, max_steps=len(written))
 
     def _decoded(self, search: Search, prefix: tuple[int, ...], **options: object) -> Trace:
@@ -63,7 +63,7 @@ def bench_of(session: Session) -> Bench:
         checkpoint=checkpoint,
         before=trace,
         search=replace(session.search, method=trace.search),
-        prefix=_written_ids(checkpoint, trace, trace.n_forced),
+        prefix=tuple(written_ids(checkpoint, trace)[: trace.n_forced]),
         n_padding=trace.src_ids.count(config.pad_id),
         is_example=is_example,
         made_for=made_for,
@@ -105,9 +105,3 @@ def problem(error: InputError, language: str, asked: int | None) -> str:
     return json.dumps(
         {"part": "problem", "sentence": say_error(language, error), "asked": asked}, ensure_ascii=False
     )
-
-
-def _written_ids(checkpoint: Checkpoint, trace: Trace, n: int) -> tuple[int, ...]:
-    """The ids of the first ``n`` written tokens."""
-    vocabulary = checkpoint.tgt_tokenizer.vocabulary
-    return tuple(vocabulary.index(step.token) for step in trace.steps[:n])

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformer.checkpoints import Checkpoint
 from transformer.masks import Masks, causal_mask, make_masks, padding_mask
 from transformer.model import Attention
-from transformer.tracing import Trace, address, record_values
+from transformer.tracing import Trace, address, record_values, written_ids
 
 MOST_STEPS = 96  # steps of the run that are looked at; the page says when there are more
 
@@ -103,7 +103,7 @@ def outcome(checkpoint: Checkpoint, run: PaddedRun, masks: Masks, layers: dict[s
     values = record_values(checkpoint, run.trace, {*names.values(), "hook_logits"}, masks)
     logits = torch.from_numpy(values["hook_logits"])[: run.n_steps].double()  # [n_steps, V]
     vocabulary = checkpoint.tgt_tokenizer.vocabulary
-    right = torch.tensor([vocabulary.index(step.token) for step in run.trace.steps])
+    right = torch.tensor(written_ids(checkpoint, run.trace))
     log_probs = logits.log_softmax(dim=-1).gather(1, right[:, None])[:, 0]
     return Outcome(
         patterns={kind: values[name][head] for kind, name in names.items()},

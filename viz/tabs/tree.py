@@ -12,7 +12,7 @@ from viz.tabs.branches import maker_of
 from viz.tabs.components import ClientView
 from viz.tabs.runs import tree_key
 from viz.tabs.session import Session
-from viz.tabs.shared import INFER, Shared, or_problem
+from viz.tabs.shared import QUIET, Shared, or_problem
 
 
 class SearchTreeView(ClientView):
@@ -36,14 +36,7 @@ def build_tree(shared: Shared) -> SearchTreeView:
     def draw(session: Session, device: str, language: str) -> tuple:
         return payload_of_tree(session, device), gr.skip()
 
-    view.refresh(
-        draw,
-        [shared.session, shared.device, shared.language],
-        outputs,
-        api_visibility="private",
-        trigger_mode="multiple",  # none is lost while another is answered
-        **{**INFER, "show_progress": "hidden"},
-    )
+    view.refresh(draw, [shared.session, shared.device, shared.language], outputs, **QUIET)
     return view
 
 

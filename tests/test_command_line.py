@@ -352,3 +352,22 @@ def test_a_signal_ends_a_real_training_cleanly(tmp_path):
     assert "Traceback" not in errors
     assert "--resume" in errors
     assert load_state(tmp_path, TASKS["copy"]).reason_to_stop() is None
+
+
+def test_a_stopped_translation_goes_on_with_the_command_it_names(
+    json_of, small_translation, pairs_file, tmp_path, capsys, monkeypatch
+):
+    folder = tmp_path / "model"
+    monkeypatch.setattr(command_training, "SECONDS_BETWEEN_LINES", 0.0)
+    line_of = command_training._step_line
+
+    def interrupted(record, trainer):
+        if record.step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return line_of(record, trainer)
+
+    monkeypatch.setattr(command_training, "_step_line", interrupted)
+    assert main(["train", "en-zh", "--pairs", str(pairs_file), "--out", str(folder)]) == 0
+    command = capsys.readouterr().err.rstrip().rsplit("go on with: ", 1)[1]
+    monkeypatch.setattr(command_training, "_step_line", line_of)
+    assert json_of(*command.split()[3:])["finished"] is True

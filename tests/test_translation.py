@@ -30,7 +30,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def of_task(file):
-    return TASKS["en-zh"].with_pairs(file)
+    return TASKS["en-zh"].with_pairs(file).with_fitted_vocabularies()
 
 
 def test_a_task_without_its_file_says_how_to_get_it(monkeypatch):

@@ -43,7 +43,8 @@ def train(arguments: argparse.Namespace) -> int:
     """Follow the command; the exit status is 0 also when a signal stopped it, for then its state is saved."""
     of_task = task(arguments.task).with_pairs(arguments.pairs)
     if not (of_task.pairs("train", 1, 0) and of_task.pairs("valid", 1, 0)):
-        raise InputError("pairs_too_few", path=arguments.pairs)
+        raise InputError("pairs_too_few", path=arguments.pairs or f"the file of {of_task.name}")
+    of_task = of_task.with_fitted_vocabularies()
     device = checked_device(arguments.device)
     folder = arguments.out or RUNS_FOLDER / of_task.name
     trainer = (_resumed if arguments.resume else _new)(arguments, of_task, folder, device)
@@ -61,7 +62,10 @@ def train(arguments: argparse.Namespace) -> int:
         say(_first_line(trainer, folder))
         was_stopped = _follow(trainer, folder, say, stop, command)
         if was_stopped:
-            again = shlex.join(["python", "-m", "transformer", "train", of_task.name, "--out", str(folder), "--resume"])
+            pairs = [] if arguments.pairs is None else ["--pairs", str(arguments.pairs)]
+            again = shlex.join(
+                ["python", "-m", "transformer", "train", of_task.name, *pairs, "--out", str(folder), "--resume"]
+            )
             say(f"Stopped at step {trainer.step} of {config.steps} and saved; go on with: {again}")
             result = {"task": of_task.name, "out": str(folder), "steps": trainer.step, "finished": False}
         else:

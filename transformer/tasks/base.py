@@ -80,12 +80,16 @@ class Task(ABC):
         """``size`` pairs drawn at random from a split, as token ids."""
 
     def with_pairs(self, path: Path | None) -> Task:
-        """The task ready for training and evaluation: with the pairs of a file, where it does not draw its own.
+        """The task with the pairs of a file, where it does not draw its own.
 
         Raises InputError when a file is given that it has no use for, or is wanted and not to be found.
         """
         if path is not None:
             raise InputError("pairs_unwanted", name=self.name)
+        return self
+
+    def with_fitted_vocabularies(self) -> Task:
+        """The task ready for a new training: with the vocabularies of its training pairs, where they are not fixed."""
         return self
 
     def with_vocabularies(self, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> Task:

@@ -1,7 +1,7 @@
 """Everyday English into Chinese characters or German words, learnt from a file of sentence pairs.
 
-The sentences are not part of the project. A task becomes usable for training and evaluation by ``with_pairs``, which
-reads a file; to decode, the vocabularies of a checkpoint are enough.
+The sentences are not part of the project. A task becomes usable for evaluation by ``with_pairs``, which
+reads a file, and for training by ``with_fitted_vocabularies``; to decode, the vocabularies of a checkpoint are enough.
 
 Shape legend: B batch, S source length, T target length.
 """
@@ -47,15 +47,17 @@ class TranslationTask(Task):
     _rows: dict = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def with_pairs(self, path: Path | None) -> TranslationTask:
-        """The task with the pairs of a file (or of GLASSFORMER_DATA) and vocabularies fitted to its training split."""
-        file = read_pairs(find_pairs_file(self.file_name, path), self.target)
-        train = (*file.splits["train"], *self.lesson)
+        """See ``Task.with_pairs``: those of a file, or of the one in the folder GLASSFORMER_DATA."""
+        return replace(self, file=read_pairs(find_pairs_file(self.file_name, path), self.target))
+
+    def with_fitted_vocabularies(self) -> TranslationTask:
+        """See ``Task.with_fitted_vocabularies``: every English word, and what is written often enough."""
+        train = (*self._of_split("train"), *self.lesson)
         src_tokenizer = fitted(LowerCaseWordTokenizer, (english for english, _ in train))
         tgt_tokenizer = fitted(self.tgt_tokenizer_class, (text for _, text in train), self.fewest)
         sizes = {"src_vocab_size": len(src_tokenizer), "tgt_vocab_size": len(tgt_tokenizer)}
         return replace(
             self,
-            file=file,
             src_tokenizer=src_tokenizer,
             tgt_tokenizer=tgt_tokenizer,
             preset=replace(self.preset, model=replace(self.preset.model, **sizes)),

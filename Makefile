@@ -1,6 +1,7 @@
 # make run        start the page on http://127.0.0.1:7860       make run ARGS=...
 # make test       the linter and all tests, browser tests too   make test PYTEST_OPTIONS="tests/test_model.py"
 # make train-copy train the copy model from nothing             make train TASK=reverse TRAIN_OPTIONS="--out runs/mine"
+# make bench      measure the budgets, as a table               make bench BENCH="decode --json"
 # make lint       the linter alone                              make clean   take away all that was set up
 #
 # Each sets up what it needs first, in .venv, once. PIP_INSTALL_OPTIONS goes to pip: on Linux without a GPU,
@@ -8,7 +9,7 @@
 # fetches the small build of PyTorch, where that index can be reached, in the place of the one for CUDA.
 
 .DELETE_ON_ERROR:
-.PHONY: run test train lint clean setup setup-dev
+.PHONY: run test train bench lint clean setup setup-dev
 
 VENV := .venv
 VENV_PYTHON := $(VENV)/bin/python
@@ -27,6 +28,9 @@ test: setup-dev
 	$(VENV_PYTHON) tests/find_chromium.py
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m pytest $(PYTEST_OPTIONS)
+
+bench: setup-dev
+	$(VENV_PYTHON) -m benchmarks $(BENCH)
 
 lint: setup-dev
 	$(VENV_PYTHON) -m ruff check

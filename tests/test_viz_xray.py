@@ -100,6 +100,22 @@ def test_every_part_names_a_line_that_stands_in_the_source_at_that_number(name):
 
 
 @every
+def test_a_part_shows_the_norms_of_its_own_weights_and_of_their_gradients(name):
+    subject = subject_of(SESSIONS[name])
+    values, model = values_of(subject), subject.checkpoint.model
+    parts = {address: part_of(subject, values, address) for address in values}
+    for part in parts.values():
+        assert (part["weights"] is None) == (part["n_parameters"] == 0)
+    queries = parts["decoder.layers.0.cross_attn.hook_q"]["weights"]
+    weight = model.decoder.layers[0].cross_attn.q_proj.weight
+    assert [row["name"].rpartition(".q_proj.")[2] for row in queries["rows"]] == ["weight", "bias"]
+    assert queries["rows"][0]["shape"] == list(weight.shape)
+    assert queries["rows"][0]["norm"] == pytest.approx(float(weight.double().norm()), rel=1e-6)
+    assert queries["rows"][0]["gradient"] > 0
+    assert queries["loss"] == pytest.approx(-subject.trace.log_prob, abs=1e-4)
+
+
+@every
 def test_the_weights_of_all_parts_add_up_to_those_of_the_model(name):
     subject = subject_of(SESSIONS[name])
     values, model = values_of(subject), subject.checkpoint.model

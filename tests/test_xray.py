@@ -12,9 +12,10 @@ from transformer.conditions import together
 from transformer.errors import InputError
 from transformer.faults import faulty
 from transformer.hooks import intervene
+from transformer.model import Transformer
 from transformer.surgery import SubLayerCut, surgery
 from transformer.tracing import record_values, trace_text, written_ids
-from transformer.xray import BIAS, EMBED, gradients, logit_lens, logit_shares, stream_norms
+from transformer.xray import BIAS, EMBED, gradients, logit_lens, logit_shares, stream_norms, weight_norms
 
 CHECKPOINTS = {
     "pre-LN": tiny_checkpoint(), "post-LN": tiny_checkpoint(norm_first=False), "trained": shipped_checkpoint("copy"),
@@ -165,3 +166,34 @@ def test_a_step_the_run_does_not_have_is_refused(step):
     with pytest.raises(InputError) as caught:
         gradients(CHECKPOINTS["pre-LN"], TRACES["pre-LN"], step)
     assert caught.value.code == "step_unknown"
+
+
+@every
+def test_norms_and_gradients_of_weights_equal_a_recomputation_and_the_shared_model_gets_none(name):
+    checkpoint, trace = CHECKPOINTS[name], TRACES[name]
+    found = weight_norms(checkpoint, trace)
+    assert all(parameter.grad is None and not parameter.requires_grad for parameter in checkpoint.model.parameters())
+    assert found.loss == pytest.approx(-trace.log_prob, abs=1e-4)
+    twin = Transformer(checkpoint.model.config).double()
+    twin.load_state_dict(checkpoint.model.state_dict())
+    logits = twin(torch.tensor([trace.src_ids]), torch.tensor([trace.tgt_in_ids]))[0]
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor(written_ids(checkpoint, trace)), reduction="sum")
+    weights = dict(twin.named_parameters(remove_duplicate=False))
+    assert found.norms.keys() == found.gradients.keys() == weights.keys()
+    slopes = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+    largest = max(found.gradients.values())
+    assert largest > 0
+    for (key, weight), slope in zip(weights.items(), slopes, strict=True):
+        assert found.norms[key] == pytest.approx(weight.norm().item(), rel=1e-5)
+        expected = 0.0 if slope is None else slope.norm().item()
+        assert found.gradients[key] == pytest.approx(expected, rel=1e-3, abs=1e-4 * largest), key
+
+
+def test_without_cross_attention_no_weight_of_the_encoder_has_a_gradient():
+    conditions = faulty(["no_cross_attention"])
+    trace = trace_text(CHECKPOINTS["pre-LN"], TEXT, conditions=conditions, max_steps=4)
+    found = weight_norms(CHECKPOINTS["pre-LN"], trace, conditions)
+    of_encoder = {key: value for key, value in found.gradients.items() if key.startswith("encoder.")}
+    assert of_encoder
+    assert not any(of_encoder.values())
+    assert found.gradients["decoder.layers.0.self_attn.v_proj.weight"] > 0

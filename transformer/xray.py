@@ -80,6 +80,19 @@ class Gradients:
     parameters: dict[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class WeightNorms:
+    """Euclidean lengths of every weight, and of the gradient of a run's loss by it.
+
+    The loss is -log p of all that was written, summed over the steps. A matrix that is used twice (the output matrix
+    when it is tied to the embedding) stands under both names, with the gradient of both uses together.
+    """
+
+    loss: float
+    norms: dict[str, float]  # by the name of the weight
+    gradients: dict[str, float]
+
+
 def logit_lens(
     checkpoint: Checkpoint, trace: Trace, n_candidates: int = 5, conditions: Conditions = USUAL
 ) -> LogitLens:
@@ -186,6 +199,27 @@ def gradients(checkpoint: Checkpoint, trace: Trace, step: int, conditions: Condi
     (-logits.log_softmax(dim=-1)[written]).backward()
     (source, source_input), (target, target_input) = by_side
     return Gradients(source, target, source_input, target_input, _by_part(model))
+
+
+def weight_norms(checkpoint: Checkpoint, trace: Trace, conditions: Conditions = USUAL) -> WeightNorms:
+    """How long every weight is and how strongly the run's loss would react to a small change of it.
+
+    One backward pass, on a copy of the model: the shared one keeps no gradients.
+    """
+    model = copy.deepcopy(checkpoint.model).requires_grad_(True)
+    src, tgt_in = torch.tensor([trace.src_ids]), torch.tensor([trace.tgt_in_ids])
+    with conditions.changing(model):
+        logits = model(src, tgt_in, conditions.masks(src, tgt_in, model.config.pad_id))[0]  # [T, V]
+    written = torch.tensor(written_ids(checkpoint, trace))[:, None]  # [T, 1]
+    loss = -logits.log_softmax(dim=-1).gather(-1, written).sum()
+    loss.backward()
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    return WeightNorms(
+        loss.item(),
+        {name: float(weight.detach().double().norm()) for name, weight in weights.items()},
+        # No gradient at all: nothing leads from the weight to the loss, as without cross-attention.
+        {name: 0.0 if weight.grad is None else float(weight.grad.double().norm()) for name, weight in weights.items()},
+    )
 
 
 def _by_part(model: Transformer) -> dict[str, float]:

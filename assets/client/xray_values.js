@@ -160,6 +160,24 @@ function tableOf(part, head) {
   return table;
 }
 
+/* Every weight of the part, its length, and that of the gradient of the run's loss by it. */
+function weightsNode({ loss, rows }) {
+  const cell = (tag, words, scope) => {
+    const made = node(tag, "", words);
+    if (scope) made.scope = scope;
+    return made;
+  };
+  const head = node("tr", "", ...["weight", "shape", "norm", "gradient"].map((key) => cell("th", t(`xray.weights_${key}`), "col")));
+  const body = rows.map(({ name, shape, norm, gradient }) => {
+    const short = name.split(".").slice(-2).join(".");
+    const named = cell("th", short, "row");
+    named.title = name;
+    return node("tr", "", named, cell("td", shapeText(shape)), cell("td", numberText(norm)), cell("td", numberText(gradient)));
+  });
+  const table = node("table", "", node("thead", "", head), node("tbody", "", ...body));
+  return node("div", "gf-xray-weights", node("span", "gf-field-label", t("xray.weights")), table, node("p", "gf-xray-columns-note", t("xray.weights_says", { loss: numberText(loss) })));
+}
+
 /* Everything beside the picture. chooseHead(head) is called by the head picker. */
 function panelOf(part, picture, head, step, chooseHead) {
   const { hook, places, name } = partWords(part.address);
@@ -202,6 +220,7 @@ function panelOf(part, picture, head, step, chooseHead) {
     fact(t("xray.parameters"), part.n_parameters.toLocaleString("en"), part.n_parameters ? t("xray.parameters_share", { share: share.toFixed(1) }) : t("xray.parameters_none")),
   ));
   if (facts.n_hidden) made.push(node("p", "gf-xray-columns-note", t("xray.n_hidden", { n: facts.n_hidden })));
+  if (part.weights) made.push(weightsNode(part.weights));
   const code = node("div", "gf-code", node("small", "", part.code.place), node("code", "", part.code.text));
   made.push(node("div", "gf-xray-line-of", node("span", "gf-field-label", t("xray.formula")), formulaNode(part.formula)));
   made.push(node("div", "gf-xray-line-of", node("span", "gf-field-label", t("xray.code")), code));

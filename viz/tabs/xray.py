@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 
 import gradio as gr
 import numpy as np
 
 from transformer.checkpoints import Checkpoint
 from transformer.tracing import Trace, record_values
-from transformer.xray import gradients, logit_lens, logit_shares, stream_norms
+from transformer.xray import WeightNorms, gradients, logit_lens, logit_shares, stream_norms, weight_norms
 from viz.payload import token_chips
 from viz.tabs.components import ClientView
 from viz.tabs.session import Session
 from viz.tabs.shared import QUIET, Shared, sent
-from viz.tabs.xray_parts import LOGITS, PROBABILITIES, axes_of, code_of, formula_of, hook_of, n_parameters
+from viz.tabs.xray_parts import LOGITS, PROBABILITIES, axes_of, code_of, formula_of, hook_of, n_parameters, weights_of
 from viz.text import visible
 from viz.xray import part_values, saliency_payload, strongest_columns, token_payload
 
@@ -69,6 +70,11 @@ class Subject:
     trace: Trace
     name: str  # the same for the same run on display
     is_example: bool  # no model here made the run on display, so an example stands in its place
+
+    @cached_property
+    def weights(self) -> WeightNorms:
+        """Lengths of all weights and of their gradients, computed for the first part that has any."""
+        return weight_norms(self.checkpoint, self.trace)
 
 
 def subject_of(session: Session) -> Subject:
@@ -130,7 +136,21 @@ def part_of(subject: Subject, values: dict[str, np.ndarray], address: str) -> di
         "formula": formula_of(model, address),
         "code": {"place": code.place, "text": code.text},
         "n_parameters": n_parameters(model, address),
+        "weights": weight_rows(subject, address),
     }
+
+
+def weight_rows(subject: Subject, address: str) -> dict | None:
+    """Each weight of a part with its length and that of its gradient, and the loss; None where nothing is learnt."""
+    weights = weights_of(subject.checkpoint.model, address)
+    if not weights:
+        return None
+    found = subject.weights
+    rows = [
+        {"name": name, "shape": list(weight.shape), "norm": found.norms[name], "gradient": found.gradients[name]}
+        for name, weight in weights.items()
+    ]
+    return {"loss": found.loss, "rows": rows}
 
 
 def picture_of(subject: Subject, values: dict[str, np.ndarray]) -> dict:

@@ -68,12 +68,19 @@ def owner_of(model: Transformer, address: str) -> nn.Module:
 
 def n_parameters(model: Transformer, address: str) -> int:
     """How many weights make this value of what comes before it; 0 where nothing is learnt."""
-    hook, owner = hook_of(address), model if address == PROBABILITIES else owner_of(model, address)
+    return sum(weight.numel() for weight in weights_of(model, address).values())
+
+
+def weights_of(model: Transformer, address: str) -> dict[str, nn.Parameter]:
+    """The weights that make this value of what comes before it, by their full names; none where nothing is learnt."""
+    hook, place = hook_of(address), address.rpartition(".")[0]
     if hook == "pos_embed":
-        return owner.positions.numel() if isinstance(owner.positions, nn.Parameter) else 0
-    if hook not in MODULES:
-        return 0
-    return sum(weight.numel() for weight in owner.get_submodule(MODULES[hook]).parameters())
+        positions = owner_of(model, address).positions
+        return {f"{place}.positions": positions} if isinstance(positions, nn.Parameter) else {}
+    if hook not in MODULES or address == PROBABILITIES:
+        return {}
+    module = ".".join(filter(None, (place, MODULES[hook])))
+    return {f"{module}.{name}": weight for name, weight in model.get_submodule(module).named_parameters()}
 
 
 def axes_of(address: str) -> tuple[str, ...]:

@@ -71,6 +71,7 @@ SENTENCES = {
         "{name} is a pickle: opening one runs whatever program its author put into it, so this page never does. "
         "Save the weights as safetensors."
     ),
+    "disk_full": "The server has no room for more files just now: try again in an hour.",
     "fault_unknown": "There is no fault {name!r}, expected one of: {known}.",
     "faults_contradict": (
         "The faults {first} and {second} cannot be on together: each makes something else of the same part."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
 
 from transformer.errors import InputError
 from transformer.tasks import TASKS
@@ -15,6 +14,7 @@ from viz.tabs.branches import wire_branches
 from viz.tabs.components import ClientView
 from viz.tabs.header import model_choices
 from viz.tabs.language import say
+from viz.tabs.limits import keep_for_download
 from viz.tabs.own_pairs import build_own_pairs
 from viz.tabs.reference import build_reference
 from viz.tabs.runs import example_texts, payload_of
@@ -72,11 +72,12 @@ def build_decode_tab(shared: Shared) -> None:
 def _wire_files(shared: Shared, save: gr.Button, opened: gr.UploadButton, file: gr.DownloadButton) -> None:
     """Save the run on display; open another."""
 
+    @or_problem(2)
     def save_run(session: Session, language: str) -> tuple:
         content = trace_to_json(session.trace).encode()
-        # Straight into Gradio's cache, which is emptied by age. The task of an opened run is somebody's text.
+        # The task of an opened run is somebody's text.
         task = session.trace.task if session.trace.task in TASKS else "run"
-        path = save_bytes_to_cache(content, f"glassformer-{task}.json", file.GRADIO_CACHE)
+        path = keep_for_download(content, f"glassformer-{task}.json", file.GRADIO_CACHE)
         return path, status_line(say(language, "decode.saved", n=len(session.trace.steps)))
 
     save.click(save_run, [shared.session, shared.language], [file, shared.status], **PRIVATE).then(

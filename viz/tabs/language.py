@@ -11,6 +11,7 @@ from pathlib import Path
 import gradio as gr
 
 from transformer.errors import InputError
+from viz.tabs.action_log import note
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 LANGUAGES = {"en": "English", "zh": "中文"}
@@ -32,8 +33,14 @@ def say(language: str, key: str, /, **values: object) -> str:
     return STRINGS[language if language in LANGUAGES else "en"][key].format(**values)
 
 
+def language_of_browser(preferred: str | None) -> str:
+    """The language for whoever has chosen none yet: what an ``Accept-Language`` header names first, or English."""
+    return "zh" if (preferred or "").strip().lower().startswith("zh") else "en"
+
+
 def say_error(language: str, error: InputError) -> str:
     """What is wrong with an input, in ``language``."""
+    note(outcome="refused", code=error.code)
     return say(language, f"errors.{error.code}", **error.values)
 
 

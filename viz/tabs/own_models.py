@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
 
 from transformer.checkpoints import META_FILE, WEIGHTS_FILE, Checkpoint, checkpoint_files, read_checkpoint
 from transformer.errors import InputError
 from viz.tabs.header import model_choices
 from viz.tabs.language import say
+from viz.tabs.limits import LARGEST_UPLOAD, keep_for_download
 from viz.tabs.runs import example_texts, payload_of, run_facts, run_text
 from viz.tabs.session import OWN, Session
 from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, status_line
 
-LARGEST_UPLOAD = 20  # MB, both files together
 PICKLES = frozenset({".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"})
 
 
@@ -61,9 +60,8 @@ def wire_own_model(shared: Shared, own: dict, model: gr.State) -> None:
     def download(checkpoint: Checkpoint | None, language: str) -> tuple:
         if not isinstance(checkpoint, Checkpoint):
             raise InputError("no_own_model")
-        # Straight into Gradio's cache: no second copy, and its own cleaning finds them.
         paths = [
-            save_bytes_to_cache(content, name, own["files"].GRADIO_CACHE)
+            keep_for_download(content, name, own["files"].GRADIO_CACHE)
             for name, content in checkpoint_files(checkpoint).items()
         ]
         return gr.update(value=paths, visible=True), status_line(say(language, "train.downloadable"))

@@ -17,6 +17,7 @@ from transformer.evaluation import write_all
 from transformer.reports import evaluation_report, run_report
 from transformer.tasks import task as find_task
 from transformer.tracing import ATTENTION_KINDS, trace_text
+from viz.tabs.action_log import note
 
 Answer = TypeVar("Answer")
 MOST_EVALUATED = 200  # sequences a call; all of them take about a second
@@ -78,4 +79,5 @@ def _answer(compute: Callable[[], Answer]) -> Answer:
     try:
         return compute()
     except InputError as error:
+        note(outcome="refused", code=error.code)
         raise gr.Error(str(error), print_exception=False) from None

@@ -13,6 +13,7 @@ from transformer.devices import checked_device
 from transformer.tasks import TASKS
 from transformer.tracing import Trace, trace_text
 from viz.payload import token_chips, trace_payload
+from viz.tabs.action_log import note
 from viz.tabs.language import say
 from viz.tabs.session import Session
 from viz.tabs.zero_gpu import on_gpu
@@ -141,6 +142,7 @@ def run_text(session: Session, text: str, device: str) -> Session:
 def traced(checkpoint: Checkpoint, text: str, device: str, **options: object) -> Trace:
     """``trace_text`` on ``device``, which is checked."""
     device = checked_device(device)
+    note(device=device)
     return (trace_text if device == "cpu" else trace_on_gpu)(checkpoint, text, device=device, **options)
 
 

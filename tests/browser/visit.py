@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, Response
 
-TAB_NAMES = ("decode", "attention", "positions", "masks", "train", "lab", "xray")
+TAB_NAMES = ("decode", "attention", "positions", "masks", "train", "lab", "xray", "cost")
 READY_MS = 60_000  # for machines with more to do than these tests
 QUIET_ROUNDS = 3
 

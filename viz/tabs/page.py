@@ -7,6 +7,7 @@ import gradio as gr
 from transformer.checkpoints import shipped_names
 from viz.tabs.attention import build_attention_tab
 from viz.tabs.components import TraceChannel
+from viz.tabs.cost import build_cost_tab
 from viz.tabs.decode import build_decode_tab
 from viz.tabs.header import SHARE_SCRIPT, build_header, device_choices, model_choices
 from viz.tabs.lab import build_lab_tab
@@ -75,6 +76,7 @@ TABS = {
     "train": build_train_tab,
     "lab": build_lab_tab,
     "xray": build_xray_tab,
+    "cost": build_cost_tab,
 }
 
 

@@ -8,18 +8,26 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", os.environ.get("GLASSFORMER_THREADS", "1"))
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+# Nobody looks at Gradio's statistics of its events, which it works out anew after each of them.
+os.environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
+os.environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(10**9)
 
+import sys
 from pathlib import Path
 
 import gradio as gr
 import plotly
 import torch
-from starlette.routing import Mount
+from starlette.middleware import Middleware
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from viz.tabs.action_log import write_actions
 from viz.tabs.components import head_html, style_sheet
 from viz.tabs.language import say
+from viz.tabs.limits import LARGEST_UPLOAD, RequestLimits
 from viz.tabs.page import build_page
+from viz.tabs.serving import health, lifespan
 from viz.theme import FONT, MONO
 
 PLOTLY_FOLDER = Path(plotly.__file__).parent / "package_data"
@@ -46,9 +54,13 @@ def launch_options() -> dict:
         "head": head_html(),
         "i18n": spoken_words(),
         "footer_links": [],
-        "max_file_size": "20mb",
+        "max_file_size": f"{LARGEST_UPLOAD}mb",
         "state_session_capacity": int(environment("GLASSFORMER_SESSIONS") or 300),
-        "app_kwargs": {"routes": [Mount("/plotly", StaticFiles(directory=PLOTLY_FOLDER))]},
+        "app_kwargs": {
+            "routes": [Route("/health", health), Mount("/plotly", StaticFiles(directory=PLOTLY_FOLDER))],
+            "middleware": [Middleware(RequestLimits)],
+            "lifespan": lifespan,
+        },
         "ssr_mode": False,
         "pwa": False,
         "run_history": False,
@@ -60,8 +72,10 @@ def launch_options() -> dict:
 def main() -> None:
     """Serve until stopped."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    if os.environ.get("GLASSFORMER_LOG", "on") != "off":
+        write_actions(sys.stderr)
     page = build_page()
-    page.queue(max_size=int(os.environ.get("GLASSFORMER_QUEUE") or 60), default_concurrency_limit=4)
+    page.queue(max_size=int(os.environ.get("GLASSFORMER_QUEUE") or 120), default_concurrency_limit=4)
     page.launch(**launch_options())
 
 

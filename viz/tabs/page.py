@@ -17,10 +17,12 @@ from viz.tabs.positions import build_positions_tab
 from viz.tabs.public_interface import build_public_interface
 from viz.tabs.runs import example_texts, payload_of, run_facts, run_text
 from viz.tabs.search_settings import SearchSettings, settings_of, wire_search_settings
+from viz.tabs.serving import Page
 from viz.tabs.session import Session, first_session
 from viz.tabs.shared import INFER, PRIVATE, Shared, or_problem, sent, status_line
 from viz.tabs.text_input import build_text_input
 from viz.tabs.train import build_train_tab
+from viz.tabs.training_worker import page_trainings
 from viz.tabs.xray import build_xray_tab
 
 CACHE_SECONDS = (600, 3600)  # files made for visitors: how often old ones are looked for, and how old is old
@@ -30,11 +32,11 @@ LINK_SCRIPT = """(text, model, session, device, language) =>
   [glassformer.query("text") ?? "", glassformer.query("model") ?? "", session, device, glassformer.language]"""
 
 
-def build_page() -> gr.Blocks:
-    """The Blocks of the page, with an example already decoded."""
+def build_page() -> Page:
+    """The page, with an example already decoded."""
     first = first_session()
     texts = Texts()
-    with gr.Blocks(
+    with Page(
         title="Glassformer", analytics_enabled=False, fill_width=True, delete_cache=CACHE_SECONDS
     ) as page:
         build_public_interface(INFER["concurrency_id"])  # first, so that no handler of the page takes its names
@@ -55,6 +57,7 @@ def build_page() -> gr.Blocks:
             examples=text_input["examples"],
             status=status,
             channel=channel,
+            trainings=page_trainings(),
         )
         with gr.Tabs(elem_classes="gf-tabs", overflow_behavior="wrap"):
             for name, build_tab in TABS.items():
@@ -64,6 +67,8 @@ def build_page() -> gr.Blocks:
         wire_search_settings(shared, search)
         _wire_header(shared, header)
         _wire_arrival(page, shared)
+        page.trainings = shared.trainings
+        page.forget_when_left()
     return page
 
 

@@ -12,6 +12,7 @@ import gradio as gr
 from transformer.errors import InputError
 from viz.tabs.components import TraceChannel
 from viz.tabs.language import Texts, say_error
+from viz.tabs.training_worker import Trainings
 
 # Events that compute share one queue lane; a training has its own (viz/tabs/train.py).
 INFER = {"concurrency_id": "infer", "concurrency_limit": 1, "show_progress": "minimal"}
@@ -34,6 +35,7 @@ class Shared:
     examples: gr.Radio  # texts to try
     status: gr.HTML  # one line: what happened, or what is wrong
     channel: TraceChannel  # hands the run on display to the views in the browser
+    trainings: Trainings  # of all visitors
 
 
 def status_line(sentence: str, kind: str = "note") -> str:

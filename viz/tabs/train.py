@@ -29,7 +29,7 @@ from viz.tabs.training_views import (
     shipped_timeline,
     timeline_of,
 )
-from viz.tabs.training_worker import Training, Trainings, page_trainings
+from viz.tabs.training_worker import Training, Trainings
 from viz.training import CHARTS
 
 POLL_SECONDS = 0.25
@@ -41,7 +41,7 @@ FOLLOW = {"concurrency_id": "train", "concurrency_limit": None, "show_progress":
 
 def build_train_tab(shared: Shared) -> None:
     """Lay the tab out."""
-    trainings = page_trainings()
+    trainings = shared.trainings
     with gr.Row(elem_classes="gf-train"):
         with gr.Column(elem_classes="gf-train-side", scale=0, min_width=320):
             gr.HTML(_heading("setup"), js_on_load="glassformer.translate(element)")

@@ -34,6 +34,7 @@ from transformer.tasks.base import Pair
 from transformer.tracing import ATTENTION_KINDS, address
 from transformer.training import Trainer, TrainingDiverged
 from transformer.training_config import TrainingConfig
+from viz.tabs.action_log import write
 from viz.tabs.zero_gpu import on_gpu, stop_flag
 
 LONGEST_PROBE = 8  # symbols; a map of more is too small to read
@@ -188,6 +189,16 @@ class Line:
                 raise InputError("training_line_full", n=self.longest)
             self._queue.append(training)
 
+    @property
+    def n_running(self) -> int:
+        """Trainings that have their turn."""
+        return min(len(self._queue), self.places)
+
+    @property
+    def n_waiting(self) -> int:
+        """Trainings that wait for theirs."""
+        return max(0, len(self._queue) - self.places)
+
     def place(self, training: Training) -> int:
         """0: has its turn; 1: next; and so on."""
         with self._changed:
@@ -255,7 +266,7 @@ class Training:
         return not self._thread.is_alive()
 
     def _work(self) -> None:
-        outcome = Outcome("stopped", {"step": 0, "kept": None, "exact": None})
+        outcome, joined = Outcome("stopped", {"step": 0, "kept": None, "exact": None}), time.monotonic()
         try:
             if self._line.wait(self):
                 self._began = time.monotonic()
@@ -272,11 +283,14 @@ class Training:
                         outcome = event
                     else:
                         self.probe = event
-        except Exception as error:  # whatever went wrong, the visitor is told and the server goes on
+        except BaseException as error:  # whatever went wrong, the visitor is told and the server goes on
             log.exception("a training failed")
             outcome = Outcome("failed", {"reason": f"{type(error).__name__}: {error}", "step": len(self.history.steps)})
         finally:
             self._ended = time.monotonic()
+            waited = (self._began or self._ended) - joined
+            write("training", outcome=outcome.code, ms=1000 * self.seconds, wait_ms=1000 * waited,
+                  device=self.job.device, task=self.job.task, steps=len(self.history.steps))
             self._line.leave(self)
             self.stop_flag.clear()
             self.outcome = outcome

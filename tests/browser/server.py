@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,9 +28,12 @@ def free_port() -> int:
 
 
 class Server:
-    """``python app.py``, started when made. ``environment`` adds to ours, less all ``GLASSFORMER_*`` of ours."""
+    """``python app.py``, started when made. ``environment`` adds to ours, less all ``GLASSFORMER_*`` of ours.
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    ``program`` is what Python runs in its place; it listens on the port that ``GLASSFORMER_PORT`` names.
+    """
+
+    def __init__(self, folder: Path, *, program: Sequence[str] = ("app.py",), **environment: str) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log_file = folder / "server.log"
@@ -37,7 +41,7 @@ class Server:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("GLASSFORMER_")}
         with self._log_file.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "app.py"],
+                [sys.executable, *program],
                 cwd=REPOSITORY,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -139,8 +139,11 @@ def _wire_training(shared: Shared, trainings: Trainings, settings: dict, parts: 
         except InputError as error:
             yield {parts["note"]: status_line(say_error(language, error), "problem")}
             return
-        async for shown in _followed(training, parts):
-            yield shown
+        try:
+            async for shown in _followed(training, parts):
+                yield shown
+        finally:
+            training.stop()  # it is over; or nobody follows it, because the connection broke
 
     async def train(request: gr.Request, *values: object) -> AsyncIterator:
         async for shown in begin(request, False, values[:-2], *values[-2:]):

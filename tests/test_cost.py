@@ -31,7 +31,6 @@ from transformer.cost import (
     vocabulary_for,
     written_out,
 )
-from transformer.decoding import cached_next_logits
 from transformer.hooks import record
 from transformer.masks import make_masks
 from transformer.model import Transformer
@@ -96,11 +95,9 @@ def test_operations_equal_what_pytorch_counts_with_and_without_a_cache(changes, 
     memory, reading = counted(model.encode, src)
     assert total_of(ENCODING, sizes) == reading
 
-    next_logits, started = counted(cached_next_logits, model, src)
-    assert started == reading
-    with_cache = 0
+    cache, with_cache = model.new_cache(), 0
     for t in range(1, target + 1):
-        _, n_operations = counted(next_logits, tgt_in[:, t - 1])
+        _, n_operations = counted(model.decode, tgt_in[:, t - 1 : t], memory, None, None, cache)
         expected = total_of(TOKEN, {**sizes, "t": t})
         if t == 1:  # the keys and values of the source are made at the first step
             expected += total_of(CACHING, sizes)

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from weakref import finalize
 
@@ -21,8 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from transformer.checkpoints import Checkpoint
-from transformer.decoding import cached_next_logits
-from transformer.masks import make_masks, padding_mask
+from transformer.masks import causal_mask, padding_mask
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 MOST_TOKENS = 128  # written, where the model has so many positions
@@ -74,23 +74,25 @@ def decoding_times(
         cached_ms: list[list[float]] = [[] for _ in range(most)]
         uncached_ms: list[list[float]] = [[] for _ in range(most)]
 
+        # Both ways are the same code of the network, so that they differ by the cache alone.
         def whole_pass(tgt_in: Tensor) -> Tensor:
-            return model.decode(tgt_in, memory, make_masks(src, tgt_in, config.pad_id).tgt_mask, src_mask)[:, -1]
+            return model.decode(tgt_in, memory, causal_mask(tgt_in.shape[1], device), src_mask)[:, -1].argmax(dim=-1)
+
+        def new_token(tgt_in: Tensor, cache: list) -> Tensor:
+            return model.decode(tgt_in[:, -1:], memory, None, src_mask, cache)[:, -1].argmax(dim=-1)
 
         # The first calls of anything are slow, and nobody asks how slow.
         warm = torch.full((1, 1), bos_id, device=device)
         whole_pass(warm)
-        cached_next_logits(model, src)(warm[0])
+        new_token(warm, model.new_cache())
         n_steps, n_same, n_repeats, is_late = most, 0, 0, False
         while n_repeats < MOST_REPEATS and not is_late:
-            next_logits = cached_next_logits(model, src)
+            cache = model.new_cache()
             tgt_in = torch.full((1, 1), bos_id, device=device)
             for step in range(n_steps):
-                token, milliseconds = _timed(
-                    lambda ids=tgt_in, write=next_logits: write(ids[:, -1]).argmax(dim=-1), device
-                )
+                token, milliseconds = _timed(partial(new_token, tgt_in, cache), device)
                 cached_ms[step].append(milliseconds)
-                again, milliseconds = _timed(lambda ids=tgt_in: whole_pass(ids).argmax(dim=-1), device)
+                again, milliseconds = _timed(partial(whole_pass, tgt_in), device)
                 uncached_ms[step].append(milliseconds)
                 n_same += int(n_repeats == 0 and bool(token == again))
                 tgt_in = torch.cat([tgt_in, token[:, None]], dim=1)

@@ -31,7 +31,7 @@ function drawHead() {
   const patterns = ["encoder", "decoder", "cross"].reduce((sum, kind) => sum + valueOf(memory[`${kind}_patterns`], sizes), 0);
   const base = withParameters(books, { ...sizes, ...presets.base }).W;
   at("figures").replaceChildren(
-    figure("parameters", short(sizes.W), { exact: whole(sizes.W), n: times(base / sizes.W) }),
+    figure("parameters", whole(sizes.W), { n: times(base / sizes.W) }),
     figure("operations", short(cached), { once: short(totalOf(books.once, sizes)), token: short(cached - totalOf(books.once, sizes)), t: sizes.T }),
     figure("cache", bytes(cache), { token: bytes(valueOf(books.cache.per_token, sizes)), source: bytes(valueOf(memory.cross_cache, sizes)) }),
     figure("patterns", bytes(patterns), { n: whole(patterns / sizes.b) }),

@@ -12,6 +12,7 @@ const STOPS = {
   D: between(16, 4096), H: [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64], F: between(16, 16384), Le: upTo(48), Ld: upTo(48), Vs: VOCABULARIES, Vt: VOCABULARIES,
   S: between(1, 16384), T: between(1, 16384), B: POWERS.slice(0, 11),
 };
+const FURTHEST = 64; // written tokens on the curve, at least
 const KIND_COLOURS = { scores: "bad", projections: "encoder-self", feed_forward: "muted", output: "cross" };
 const sliders = {};
 let costs = null;
@@ -68,7 +69,7 @@ function drawSliders() {
 }
 
 function figure(name, value, shown, values) {
-  const made = node("li", "", node("span", "", t(`cost.figure_${name}`)), node("strong", "", shown), node("small", "", t(`cost.simulated_${name}_says`, values)));
+  const made = node("li", "", node("span", "", t(name === "operations" ? "cost.figure_batch" : `cost.figure_${name}`)), node("strong", "", shown), node("small", "", t(`cost.simulated_${name}_says`, values)));
   made.dataset.figure = name;
   made.dataset.value = Math.round(value);
   return made;
@@ -125,7 +126,7 @@ function draw() {
   drawSliders();
   drawOutcome();
   drawPaper();
-  drawCache(cacheSpec(costs.books, sizes, Math.max(2, sizes.T), { x: sizes.T, name: t("cost.text_ends", { n: whole(sizes.T) }) }), true);
+  drawCache(cacheSpec(costs.books, sizes, Math.max(FURTHEST, 2 * sizes.T), { x: sizes.T, name: `T = ${whole(sizes.T)}` }), true);
   drawLength(lengthSpec(costs.books, sizes), true);
   const { once, writing } = costs.books;
   const joined = Object.fromEntries([...Object.entries(once).map(([part, terms]) => [part, terms]), ...Object.entries(writing).map(([part, terms]) => [part, terms])]);

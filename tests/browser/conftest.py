@@ -1,7 +1,8 @@
-"""One server and one browser for all browser tests, a fresh page each; any trouble on a page fails its test.
+"""One server and one browser for all browser tests; any trouble on a page fails its test.
 
-Use ``open_page(width=, lang=, dark=, query=)`` for a page that is ready to look at, ``page`` for the plain one,
-``settle(page)`` after an action that asks the server, and ``open_tab(page, name)`` from ``browser.visit``.
+Use ``page`` for the plain page, which tests hand on from one to the next unless they are marked ``first_visit``,
+``open_page(width=, lang=, dark=, query=)`` for any other, ``settle(page)`` after an action that asks the server, and
+``open_tab(page, name)`` from ``browser.visit``.
 The browser is the one ``tests/find_chromium.py`` sees to; Playwright's own where there is no other.
 """
 
@@ -72,6 +73,15 @@ def profile(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) ->
     context.close()
 
 
+@pytest.fixture(scope="session")
+def kept_visits(profile: BrowserContext) -> Iterator[list[Visit]]:
+    """The visit that tests hand on, if there is one: opening a page costs ten times as much as going on with it."""
+    visits: list[Visit] = []
+    yield visits
+    for visit in visits:
+        visit.close()
+
+
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Start a server with an environment of its own: ``own_server(GLASSFORMER_AUTH="name:password")``."""
@@ -103,7 +113,9 @@ def new_context(browser: Browser) -> Iterator[Callable[[], BrowserContext]]:
 
 
 @pytest.fixture
-def visits(shared_server: Server, request: pytest.FixtureRequest) -> Iterator[list[Visit]]:
+def visits(
+    shared_server: Server, kept_visits: list[Visit], request: pytest.FixtureRequest
+) -> Iterator[list[Visit]]:
     """The visits of one test. Closes them and fails on anything that went wrong on a page or in the server's log."""
     shared_server.new_log()
     visits: list[Visit] = []
@@ -112,8 +124,11 @@ def visits(shared_server: Server, request: pytest.FixtureRequest) -> Iterator[li
         SCREENSHOTS.mkdir(exist_ok=True)
         for i, visit in enumerate(visits):
             visit.page.screenshot(path=SCREENSHOTS / f"failed-{request.node.name[:80].replace('/', '-')}-{i}.png")
+    if request.node.stash.get(_failed, False) or any(visit.problems for visit in kept_visits):
+        kept_visits.clear()  # nothing is handed on from a test that failed
     for visit in visits:
-        visit.close()
+        if visit not in kept_visits:
+            visit.close()
     problems = [problem for visit in visits for problem in visit.problems]
     log = shared_server.new_log()
     if "Traceback" in log:
@@ -150,9 +165,24 @@ def open_page(
 
 
 @pytest.fixture
-def page(open_page: Callable[..., Page]) -> Page:
-    """The page as a first-time visitor finds it: English, light, 1440 px wide."""
-    return open_page()
+def page(
+    open_page: Callable[..., Page], visits: list[Visit], kept_visits: list[Visit], request: pytest.FixtureRequest
+) -> Page:
+    """The plain page: English, light, 1440 px wide, its first example decoded, the first tab open.
+
+    Earlier tests have used it, and what they chose on other tabs is as they left it: a test sets what it leans on.
+    Marked ``first_visit`` it gets a page of its own, as it must if it leaves behind what ``Visit.start_over`` does not
+    bring back.
+    """
+    if request.node.get_closest_marker("first_visit"):
+        return open_page()
+    if kept_visits:
+        visits.append(kept_visits[0])
+        kept_visits[0].start_over()
+    else:
+        open_page()
+        kept_visits.append(visits[0])
+    return kept_visits[0].page
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ PLOT = ".gf-att .gf-chart-plot"
 
 @pytest.fixture
 def attention(page: Page, settle: Callable[[Page], None]) -> Page:
-    """The tab as a first-time visitor finds it."""
+    """The tab on cross-attention after the softmax, which is what a first-time visitor finds."""
     open_attention(page, settle)
     return page
 
@@ -28,6 +28,7 @@ def open_attention(page: Page, settle: Callable[[Page], None]) -> None:
     open_tab(page, "attention")
     page.wait_for_selector(f"{PLOT} .main-svg")
     page.wait_for_selector(".gf-sum .gf-step")
+    page.evaluate("glassformer.select({ kind: 'cross', stage: 'softmax' })")
     settle(page)
 
 
@@ -71,14 +72,18 @@ def recorded(page: Page, stage: str):
     return record_values(checkpoint, trace, {name})[name][chosen["head"]]
 
 
-def test_the_first_view_is_the_strongest_cross_head_with_a_number_already_derived(attention):
-    chosen = selection(attention)
-    trace = trace_text(shipped_checkpoint("copy"), attention.locator(".gf-text textarea").input_value())
+@pytest.mark.first_visit
+def test_the_first_view_is_the_strongest_cross_head_with_a_number_already_derived(page, settle):
+    open_tab(page, "attention")
+    page.wait_for_selector(".gf-sum .gf-step")
+    settle(page)
+    chosen = selection(page)
+    trace = trace_text(shipped_checkpoint("copy"), page.locator(".gf-text textarea").input_value())
     strength = trace.patterns["cross"].max(axis=-1).mean(axis=-1)  # [L, H]
     assert chosen["kind"] == "cross"
     assert strength[chosen["layer"], chosen["head"]] == pytest.approx(strength.max(), abs=1e-4)
     weight = trace.patterns["cross"][chosen["layer"], chosen["head"], chosen["focusQuery"], chosen["focusKey"]]
-    assert displayed(attention, "softmax") == shown(weight)
+    assert displayed(page, "softmax") == shown(weight)
     assert chosen["query"] is None  # nothing was pinned for the other tabs
 
 

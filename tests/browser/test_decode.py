@@ -42,6 +42,7 @@ def trace():
     return trace_text(shipped_checkpoint("copy"), TEXT)
 
 
+@pytest.mark.first_visit
 def test_the_stage_opens_on_the_last_step_of_a_decoded_example(page):
     steps = page.evaluate("glassformer.trace.steps.map((step) => step.token.label)")
     assert written(page) == ["<bos>", *steps]
@@ -163,7 +164,7 @@ def test_the_head_chosen_on_the_strip_is_the_one_of_all_views(page):
 
 def test_another_kind_of_attention_lays_itself_out_from_the_model(page):
     for kind, queries in (("encoder_self", "source"), ("decoder_self", "target_in"), ("cross", "target_in")):
-        page.locator(f"button[data-kind={kind}]").click()
+        page.locator(f".gf-stage button[data-kind={kind}]").click()
         labels = page.evaluate(f"glassformer.trace.{queries}.map((token) => token.label)")
         assert page.locator(".gf-stage-rows .gf-stage-axis-token").all_inner_texts() == labels
         assert page.locator(".gf-stage-lines").get_attribute("aria-label")
@@ -193,6 +194,7 @@ def test_a_file_that_is_no_run_is_refused_and_the_view_stays(page, settle):
     assert written(page)[0] == "<bos>"
 
 
+@pytest.mark.first_visit
 def test_tokens_that_look_like_markup_are_shown_to_the_letter(page, settle, trace):
     source = (*HOSTILE, *trace.src_tokens)[: len(trace.src_tokens)]
     steps = tuple(

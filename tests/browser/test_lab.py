@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from browser.accessibility import serious_findings
 from browser.looks import badly_sized, leaks, too_wide, visible_texts
 from browser.visit import choose_language, decode_text, open_tab, written_labels
@@ -11,6 +13,8 @@ from transformer.faults import FAULTS
 from transformer.proofs import prove
 from viz.faults import readable
 from viz.surgery import aligned
+
+pytestmark = pytest.mark.first_visit
 
 TEXT = "3 1 7 3 10 2"
 

@@ -16,6 +16,8 @@ from transformer.importance import head_importance
 from transformer.surgery import HeadCut, SubLayerCut, surgery
 from transformer.tracing import trace_text
 
+pytestmark = pytest.mark.first_visit
+
 TEXT = "3 1 7 3 10 2"
 CHECKPOINT = shipped_checkpoint("copy")
 

@@ -12,10 +12,13 @@ N_BOARDS = 18
 
 @pytest.fixture
 def masks_tab(page: Page, settle) -> Page:
-    """The page with the tab of masks just opened and every board drawn."""
+    """The tab of masks with every board drawn, three pads and a row that sees nothing, as it opens first."""
     open_tab(page, "masks")
     settle(page)
     wait_for_boards(page)
+    page.locator(".gf-mask-blind input").check()
+    pad_with(page, 3)
+    settle(page)
     return page
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
+import pytest
+
 from browser.looks import (
     NOT_OF_THE_PAGE,
     badly_sized,
@@ -32,6 +34,7 @@ from transformer.tasks import TASKS
 HAS_GPU = len(available_devices()) > 1
 
 
+@pytest.mark.first_visit
 def test_on_arrival_an_example_is_decoded_without_a_click(page):
     text = page.locator(".gf-text textarea").input_value()
     assert source_labels(page) == [*text.split(), "<eos>"]
@@ -59,6 +62,7 @@ def test_an_unknown_language_in_the_address_is_english(open_page):
     assert open_page(lang="tlh").locator(".gf-run").inner_text() == "Decode"
 
 
+@pytest.mark.first_visit
 def test_the_language_chosen_on_the_page_rewords_every_tab_and_keeps_text_and_run(page, settle):
     open_tab(page, "attention")  # two tabs are mounted, the others are not yet
     settle(page)
@@ -187,6 +191,7 @@ def test_a_tab_hidden_while_the_run_changed_shows_the_new_run_in_full_width(page
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.first_visit
 def test_a_tab_opened_cold_in_a_window_resized_meanwhile_fits(page, settle):
     wrong = []
     page.set_viewport_size({"width": 800, "height": 900})
@@ -252,6 +257,7 @@ def test_return_in_the_text_decodes_it(page, settle):
     assert source_labels(page) == ["6", "5", "4", "<eos>"]
 
 
+@pytest.mark.first_visit
 def test_screen_readers_are_told_in_words_that_an_answer_is_there(page):
     page.evaluate(
         """() => {

@@ -116,6 +116,7 @@ def test_a_reference_that_cannot_be_read_gets_a_sentence_and_markup_is_shown_to_
     assert too_wide(page) == []
 
 
+@pytest.mark.first_visit
 def test_own_pairs_are_scored_sorted_and_shown_on_the_stage(page, settle):
     open_own_pairs(page)
     assert page.locator(".gf-scores").is_hidden()
@@ -151,6 +152,7 @@ def test_own_pairs_are_scored_sorted_and_shown_on_the_stage(page, settle):
     assert page.locator(".gf-scores tbody tr").count() == 4
 
 
+@pytest.mark.first_visit
 def test_bad_pairs_and_bad_files_get_a_sentence_and_nothing_is_lost(page, settle, tmp_path):
     open_own_pairs(page)
     good = "3 1\t3 1\n" * 201

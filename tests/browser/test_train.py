@@ -6,10 +6,13 @@ import os
 import re
 import time
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from browser.visit import open_tab, written_labels
 from transformer.tasks import TASKS
+
+pytestmark = pytest.mark.first_visit
 
 STOP_SECONDS = 2.0
 ANSWER_SECONDS = 3.0  # from the worker's end to the words on the page

@@ -217,6 +217,7 @@ def test_any_token_of_the_vocabulary_may_be_typed_and_what_is_none_gets_a_senten
     assert field.input_value() == ""
 
 
+@pytest.mark.first_visit
 def test_hostile_tokens_are_shown_to_the_letter_in_tree_bar_and_table(page, settle, tmp_path):
     save_checkpoint(replace(build_checkpoint(HOSTILE, seed=2, tie_output=False), name="hostile"), tmp_path / "m")
     open_tab(page, "train")
@@ -239,6 +240,7 @@ def test_hostile_tokens_are_shown_to_the_letter_in_tree_bar_and_table(page, sett
     assert page.locator("[role=tabpanel]:visible :is(script, img[src=x], b:not([class]))").count() == 0
 
 
+@pytest.mark.first_visit
 def test_a_run_of_a_model_that_is_not_here_cannot_be_continued_and_says_so(page, settle):
     trace = replace(trace_text(shipped_checkpoint("copy"), TEXT), weights_sha256="1" * 64)
     page.locator("input[type=file][accept='.json']").first.set_input_files(

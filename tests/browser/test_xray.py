@@ -14,6 +14,8 @@ from transformer.checkpoints import shipped_checkpoint
 from transformer.tracing import record_values, trace_text
 from transformer.xray import gradients, logit_lens, logit_shares, stream_norms
 
+pytestmark = pytest.mark.first_visit
+
 TEXT = "3 1 7 3 10 2"
 PATTERN = "decoder.layers.1.cross_attn.hook_pattern"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, Response
@@ -12,13 +13,14 @@ TAB_NAMES = ("decode", "attention", "positions", "masks", "train", "lab", "xray"
 READY_MS = 60_000  # for machines with more to do than these tests
 QUIET_ROUNDS = 3
 
-# Gradio keeps one stream open for as long as the page is; everything else ends when its event has been answered.
-_ENDLESS = re.compile(r"/heartbeat/")
+# Streams: one open for as long as the page is, one of answers. Which answers are still to come, answers.js knows.
+_STREAMS = re.compile(r"/heartbeat/|/gradio_api/queue/data\?")
+_ANSWERS = Path(__file__).with_name("answers.js").read_text(encoding="utf-8")
 # Gradio's client cuts the stream of answers itself once the last one is in; the browser calls that a failure.
 _CUT_BY_GRADIO = re.compile(r"/gradio_api/queue/data\?")
 # Idle is what the browser says, not what the clock says: a busy machine may take seconds from one event to the next.
 _WAIT_UNTIL_IDLE = """() => new Promise((done) => {
-  requestAnimationFrame(() => requestIdleCallback(() => setTimeout(done, 50), { timeout: 5000 }));
+  requestAnimationFrame(() => requestIdleCallback(() => setTimeout(() => done(unanswered()), 50), { timeout: 5000 }));
 })"""
 
 
@@ -41,25 +43,54 @@ class Visit:
         self._pending: set[Request] = set()
         self.problems: list[str] = []
         self.page = context.new_page()
+        self.page.add_init_script(_ANSWERS)
         self.page.set_default_timeout(READY_MS)
-        self.page.set_viewport_size({"width": width, "height": height})
+        self._size = {"width": width, "height": height}
+        self.page.set_viewport_size(self._size)
         self.page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
         self._listen()
         self.page.goto(f"{url}/?{urlencode({'lang': lang, '__theme': 'dark' if dark else 'light', **query})}")
         self.page.wait_for_selector(".gf-tabs", timeout=READY_MS)
         self.page.wait_for_function("window.glassformer && window.glassformer.trace", timeout=READY_MS)
         self.settle()
+        self._text = self.page.locator(".gf-text textarea").input_value()
+        self._model = self.page.locator(".gf-model input").input_value()
+        self._language = self.page.locator(".gf-language input:checked").input_value()
+        self._classes = self.page.evaluate("document.body.className")
+        self._selection = self.page.evaluate("({ ...glassformer.selection })")
+
+    def start_over(self) -> None:
+        """Bring back what the page opened with: size, language, theme, model, search and text, on the first tab."""
+        page = self.page
+        page.set_viewport_size(self._size)
+        page.evaluate("(classes) => { document.body.className = classes; }", self._classes)
+        open_tab(page, TAB_NAMES[0])
+        page.locator("h1").click()
+        page.keyboard.press("Escape")  # lets go of what is pinned
+        if page.locator(".gf-language input:checked").input_value() != self._language:
+            choose_language(page, {"en": "English", "zh": "中文"}[self._language])
+        if page.locator(".gf-model input").input_value() != self._model:
+            page.locator(".gf-model input").click()
+            page.get_by_role("option", name=self._model, exact=True).click()
+            self.settle()
+        greedy = page.locator(".gf-search [data-method=greedy]")
+        if greedy.get_attribute("aria-pressed") != "true":
+            greedy.click()
+            self.settle()
+        decode_text(page, self._text)
+        self.settle()
+        page.evaluate("(chosen) => glassformer.select(chosen)", self._selection)
 
     def settle(self) -> None:
         """Wait until no answer of the server is outstanding and the browser has nothing left to do."""
         deadline = time.monotonic() + READY_MS / 1000
         quiet = 0
         while quiet < QUIET_ROUNDS:
-            self.page.evaluate(_WAIT_UNTIL_IDLE)
-            quiet = 0 if self._pending else quiet + 1
+            unanswered = self.page.evaluate(_WAIT_UNTIL_IDLE)
+            quiet = 0 if self._pending or unanswered else quiet + 1
             if time.monotonic() > deadline:
-                waiting = "\n".join(request.url for request in self._pending)
-                raise AssertionError(f"the page did not settle within {READY_MS} ms; still open:\n{waiting}")
+                waiting = "\n".join([f"{unanswered} answers of the queue", *(request.url for request in self._pending)])
+                raise AssertionError(f"the page did not settle within {READY_MS} ms; waiting for:\n{waiting}")
 
     def close(self) -> None:
         """End the visit. What the browser cuts off by closing is no problem of the page."""
@@ -87,7 +118,7 @@ class Visit:
 
     def _on_request(self, request: Request) -> None:
         self._check_origin(request.url)
-        if not request.url.startswith(("data:", "blob:")) and not _ENDLESS.search(request.url):
+        if not request.url.startswith(("data:", "blob:")) and not _STREAMS.search(request.url):
             self._pending.add(request)
 
     def _check_origin(self, url: str) -> None:

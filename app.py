@@ -19,18 +19,26 @@ import gradio as gr
 import plotly
 import torch
 from starlette.middleware import Middleware
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.requests import Request
+from starlette.responses import FileResponse
+from starlette.routing import Route
 
 from viz.tabs.action_log import write_actions
 from viz.tabs.components import head_html, style_sheet
+from viz.tabs.compressed import Compressed
 from viz.tabs.language import say
 from viz.tabs.limits import LARGEST_UPLOAD, RequestLimits
 from viz.tabs.page import build_page
 from viz.tabs.serving import health, lifespan
 from viz.theme import FONT, MONO
 
-PLOTLY_FOLDER = Path(plotly.__file__).parent / "package_data"
+PLOTLY_SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+
+async def plotly_script(request: Request) -> FileResponse:
+    """Plotly's own script, for charts: never from a third party. A route and no mount, so that it is found behind any
+    proxy."""
+    return FileResponse(PLOTLY_SCRIPT, media_type="text/javascript", headers={"Cache-Control": "public, max-age=86400"})
 
 
 def spoken_words() -> gr.I18n:
@@ -57,8 +65,8 @@ def launch_options() -> dict:
         "max_file_size": f"{LARGEST_UPLOAD}mb",
         "state_session_capacity": int(environment("GLASSFORMER_SESSIONS") or 300),
         "app_kwargs": {
-            "routes": [Route("/health", health), Mount("/plotly", StaticFiles(directory=PLOTLY_FOLDER))],
-            "middleware": [Middleware(RequestLimits)],
+            "routes": [Route("/health", health), Route("/plotly/plotly.min.js", plotly_script)],
+            "middleware": [Middleware(RequestLimits), Middleware(Compressed)],
             "lifespan": lifespan,
         },
         "ssr_mode": False,

@@ -12,17 +12,19 @@ from types import SimpleNamespace
 import gradio as gr
 import httpx
 import pytest
-from fastapi import HTTPException
+from fastapi import FastAPI, HTTPException
 from gradio.data_classes import PredictBodyInternal
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
+import app
 from builders import run_coroutine
 from test_training_worker import PATIENCE, job_of, until
 from transformer.devices import available_devices, device_name
 from transformer.errors import InputError
-from viz.tabs import action_log
+from viz.tabs import action_log, compressed
 from viz.tabs.action_log import action, note, write_actions
+from viz.tabs.compressed import PACK, Compressed
 from viz.tabs.language import say_error
 from viz.tabs.limits import LARGEST_REQUEST, RequestLimits, keep_for_download
 from viz.tabs.serving import MOST_OF_ONE, VERSION, Page, Visitors, health
@@ -186,6 +188,45 @@ def test_a_disk_without_a_byte_left_is_said_like_a_full_quota(monkeypatch, tmp_p
     with pytest.raises(InputError) as refused:
         keep_for_download(b"z", "b.json", str(tmp_path))
     assert refused.value.code == "disk_full"
+
+
+def fetch(app, *paths: str, root_path: str = "", **headers: str) -> list[httpx.Response]:
+    async def fetched() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=app, root_path=root_path)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server", headers=headers) as client:
+            return [await client.get(path) for path in paths]
+
+    return run_coroutine(fetched())
+
+
+@pytest.mark.parametrize(("taken", "sent"), [("gzip, deflate, br", "br"), ("gzip", "gzip"), ("identity", None)])
+def test_the_page_goes_out_compressed_once_and_whole(monkeypatch, taken, sent):
+    packed = []
+    counted = {name: lambda body, pack=pack: packed.append(1) or pack(body) for name, pack in PACK.items()}
+    monkeypatch.setattr(compressed, "PACK", counted)
+    page = "<p>3 1 7</p>" * 1000
+
+    async def app(scope, receive, send):
+        await Response(page, headers={"X-Kept": "yes"}, media_type="text/html")(scope, receive, send)
+
+    for answer in fetch(Compressed(app), "/", "/", **{"Accept-Encoding": taken}):
+        assert answer.headers.get("content-encoding") == sent
+        assert (answer.text, answer.headers["x-kept"]) == (page, "yes")
+    assert len(packed) == (1 if sent else 0)
+
+
+def test_answers_that_come_bit_by_bit_are_not_held_back_to_be_compressed():
+    async def app(scope, receive, send):
+        await StreamingResponse(iter(["data: 1\n\n"] * 1000), media_type="text/event-stream")(scope, receive, send)
+
+    (answer,) = fetch(Compressed(app), "/gradio_api/queue/data", **{"Accept-Encoding": "br"})
+    assert "content-encoding" not in answer.headers
+
+
+def test_the_plotly_script_is_found_behind_a_proxy_whether_or_not_it_keeps_the_prefix():
+    behind = FastAPI(routes=app.launch_options()["app_kwargs"]["routes"])
+    for answer in fetch(behind, "/plotly/plotly.min.js", "/glass/plotly/plotly.min.js", root_path="/glass"):
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
 
 
 def test_a_visitor_s_state_is_their_own_and_holds_no_description_of_the_page(page):

@@ -17,6 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from transformer.fast_step import FastStep
 from transformer.masks import padding_mask
 from transformer.model import Transformer
 
@@ -74,18 +75,24 @@ class CachedNextLogits:
         self._src_mask = padding_mask(src, model.config.pad_id)
         self._memory = model.encode(src, self._src_mask)  # [B, S, D]
         self._cache = model.new_cache()
-        self._tgt_mask = src.new_empty(len(src), 1, 1, 0, dtype=torch.bool)  # [B, 1, 1, T] what was fed so far
+        self._step = FastStep(model, self._memory, self._src_mask, self._cache)
+        self._fed = src.new_empty(len(src), 0)  # [B, T]
+        self._fed_padding = False
 
     def __call__(self, last_ids: Tensor) -> Tensor:
+        pad_id = self._model.config.pad_id
+        self._fed = torch.cat([self._fed, last_ids[:, None]], dim=1)
+        self._fed_padding = self._fed_padding or bool((last_ids == pad_id).any())
+        if not self._fed_padding and self._step.is_equal():
+            return self._step(last_ids)
         # An untrained network may write <pad>; as a key it is then hidden, as it is in a full forward pass.
-        new_mask = padding_mask(last_ids[:, None], self._model.config.pad_id)
-        self._tgt_mask = torch.cat([self._tgt_mask, new_mask], dim=-1)
-        tgt_mask = None if bool(self._tgt_mask.all()) else self._tgt_mask
+        tgt_mask = padding_mask(self._fed, pad_id) if self._fed_padding else None
         return self._model.decode(last_ids[:, None], self._memory, tgt_mask, self._src_mask, self._cache)[:, -1]
 
     def select(self, rows: Tensor) -> None:
-        """Go on with the given rows of the batch, in this order: cache, memory and mask follow their beam."""
-        self._memory, self._src_mask, self._tgt_mask = self._memory[rows], self._src_mask[rows], self._tgt_mask[rows]
+        """Go on with the given rows of the batch, in this order: all that is kept follows its beam."""
+        self._memory, self._src_mask, self._fed = self._memory[rows], self._src_mask[rows], self._fed[rows]
+        self._step.select(rows)
         for pair in self._cache:
             for cache in pair:
                 cache.select(rows)

@@ -9,13 +9,20 @@ Do not ``yield`` inside such a block: a generator runs in the context of whoever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
-_active: ContextVar[tuple[Callable[[str, Tensor], Tensor], ...]] = ContextVar("active_hooks", default=())
+
+class _Hook(NamedTuple):
+    names: Collection[str] | None  # the addresses it is called at; None: all
+    call: Callable[[str, Tensor], Tensor]
+
+
+_active: ContextVar[tuple[_Hook, ...]] = ContextVar("active_hooks", default=())
 
 
 class HookPoint(nn.Module):
@@ -26,9 +33,13 @@ class HookPoint(nn.Module):
         self.name = ""
 
     def forward(self, value: Tensor) -> Tensor:
-        for hook in _active.get():
-            value = hook(self.name, value)
+        for names, call in _active.get():
+            if names is None or self.name in names:
+                value = call(self.name, value)
         return value
+
+    # A pass comes through hundreds of these points, and nn.Module's own way to ``forward`` is longer than all of it.
+    __call__ = forward
 
 
 def name_hook_points(root: nn.Module) -> None:
@@ -38,8 +49,13 @@ def name_hook_points(root: nn.Module) -> None:
             module.name = name
 
 
+def looks_only_at(names: frozenset[str]) -> bool:
+    """Whether whatever is open in this context looks at, or changes, no other values than those of ``names``."""
+    return all(hook.names is not None and names.issuperset(hook.names) for hook in _active.get())
+
+
 @contextmanager
-def _with_hook(hook: Callable[[str, Tensor], Tensor]) -> Iterator[None]:
+def _with_hook(hook: _Hook) -> Iterator[None]:
     token = _active.set((*_active.get(), hook))
     try:
         yield
@@ -48,7 +64,7 @@ def _with_hook(hook: Callable[[str, Tensor], Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def record(names: Container[str] | None = None) -> Iterator[dict[str, Tensor]]:
+def record(names: Collection[str] | None = None) -> Iterator[dict[str, Tensor]]:
     """Collect ``{address: value}`` of everything computed in the block (or only of ``names``).
 
     A point passed twice keeps its last value. A block opened inside ``intervene`` records the changed values.
@@ -56,11 +72,10 @@ def record(names: Container[str] | None = None) -> Iterator[dict[str, Tensor]]:
     values: dict[str, Tensor] = {}
 
     def keep(name: str, value: Tensor) -> Tensor:
-        if names is None or name in names:
-            values[name] = value.detach()
+        values[name] = value.detach()
         return value
 
-    with _with_hook(keep):
+    with _with_hook(_Hook(names, keep)):
         yield values
 
 
@@ -69,8 +84,7 @@ def intervene(changes: Mapping[str, Callable[[Tensor], Tensor]]) -> Iterator[Non
     """Replace the value at each address by what its function makes of it, within the block only."""
 
     def change(name: str, value: Tensor) -> Tensor:
-        function = changes.get(name)
-        return value if function is None else function(value)
+        return changes[name](value)
 
-    with _with_hook(change):
+    with _with_hook(_Hook(changes, change)):
         yield

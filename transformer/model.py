@@ -37,23 +37,28 @@ class KeyValueCache:
     def keys_values(self, attention: Attention, context: Tensor) -> tuple[Tensor, Tensor]:
         """Every key and value so far [B, H, length, K], those of ``context`` [B, T, D] included."""
         if self.grows or self._keys is None:
-            self._append(*attention.keys_values(context))
+            self.append(*attention.keys_values(context))
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
+
+    def flat(self) -> tuple[Tensor, Tensor]:
+        """Every key and value so far with rows and heads on one axis: [B*H, length, K], without copying."""
+        return tuple(kept.flatten(0, 1).narrow(1, 0, self.length) for kept in (self._keys, self._values))
 
     def select(self, rows: Tensor) -> None:
         """Keep the given rows of the batch, in this order and as often as named: [B] ids of rows -> new batch."""
         if self._keys is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
 
-    def _append(self, keys: Tensor, values: Tensor) -> None:
+    def append(self, keys: Tensor, values: Tensor) -> None:
+        """Add keys and values of new tokens [B, H, T, K] after those there are."""
         if self._keys is None:
             capacity = self.capacity if self.grows else keys.shape[2]
             shape = (keys.shape[0], keys.shape[1], capacity, keys.shape[3])
             self._keys, self._values = keys.new_empty(shape), values.new_empty(shape)
-        end = self.length + keys.shape[2]
-        self._keys[:, :, self.length : end] = keys
-        self._values[:, :, self.length : end] = values
-        self.length = end
+        n_new = keys.shape[2]
+        self._keys.narrow(2, self.length, n_new).copy_(keys)
+        self._values.narrow(2, self.length, n_new).copy_(values)
+        self.length += n_new
 
 
 class Attention(nn.Module):
@@ -170,11 +175,15 @@ class InputEmbedding(nn.Module):
         Raises ValueError when a position lies past max_len.
         """
         end = start + token_ids.shape[1]
-        if end > self.max_len:
-            raise ValueError(f"the model has positions for {self.max_len} tokens, got {end}")
+        self.check_length(end)
         embed = self.hook_embed(self.tokens(token_ids) * self.scale)
         pos_embed = self.hook_pos_embed(self.positions[start:end])
         return self.dropout(embed + pos_embed)
+
+    def check_length(self, length: int) -> None:
+        """Raise ValueError when there are not as many positions."""
+        if length > self.max_len:
+            raise ValueError(f"the model has positions for {self.max_len} tokens, got {length}")
 
 
 class LayerNorm(nn.LayerNorm):

@@ -87,7 +87,7 @@ class Trainer:
         # ``learner`` meets the batches; ``model``, which is measured, shown and kept, is the mean of its latest states.
         self.learner = Transformer(model_config).initialize(torch.Generator().manual_seed(weight_seed)).to(device)
         self.model = copy.deepcopy(self.learner).eval() if training_config.average_weights else self.learner
-        _seed_dropout(self.learner, self.dropout_generator)
+        seed_dropout(self.learner, self.dropout_generator)
         self.optimizer = torch.optim.AdamW(
             self.learner.parameters(),
             betas=ADAM_BETAS,
@@ -275,7 +275,7 @@ def _check_fit(task: Task, model_config: TransformerConfig, training_config: Tra
         )
 
 
-def _seed_dropout(model: nn.Module, generator: torch.Generator) -> None:
+def seed_dropout(model: nn.Module, generator: torch.Generator) -> None:
     """Replace every dropout below ``model`` by one that draws from ``generator``."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):

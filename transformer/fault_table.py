@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from transformer.checkpoints import shipped_checkpoint
+from transformer.fault_pairs import SIDES, TAIL, recorded_pairs
 from transformer.faults import FAULTS
 from transformer.proofs import PROOFS, prove
 from transformer.training_faults import TRAINING_FAULTS
@@ -58,11 +59,34 @@ def fault_document(failing: dict[str, set[str]]) -> str:
         "",
         "These show only while a network learns: the page trains a healthy and a faulty one from the same seed.",
         "",
+        *measured_lines(),
+        "",
         *(line for name in TRAINING_FAULTS for line in (
             f"**{words[f'training_{name}']}** (`{name}`). {words[f'training_{name}_why']} "
             f"In the wild: {words[f'training_{name}_bug']}", "")),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def measured_lines() -> list[str]:
+    """The table of what the recorded pairs came to."""
+    lines = [
+        "What came of each pair, healthy / faulty, on the recorded run (`python -m transformer.fault_pairs`, seed 0):",
+        "sequences of the validation split written right as a whole, tokens right and loss in training with the true",
+        f"tokens given (means over the last {TAIL} steps).",
+        "",
+        "| fault | steps | sequences right | tokens right in training | loss in training |",
+        "|---|---|---|---|---|",
+    ]
+    for name, sides in recorded_pairs().items():
+        ends = [sides[side].ends() for side in SIDES]
+        right, tokens = (" / ".join(f"{end[key]:.1%}" for end in ends) for key in ("exact", "tokens"))
+        steps, losses = (" / ".join(f"{end[key]:.3g}" for end in ends) for key in ("steps", "loss"))
+        failed = sides["faulty"].diverged
+        if failed:
+            losses += f", then {failed['loss']} in step {failed['step']}: ended"
+        lines.append(f"| `{name}` | {steps} | {right} | {tokens} | {losses} |")
+    return lines
 
 
 def main() -> int:

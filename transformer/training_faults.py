@@ -120,3 +120,8 @@ def training_fault(name: str) -> TrainingFault:
     if name not in TRAINING_FAULTS:
         raise InputError("fault_unknown", name=name, known=", ".join(TRAINING_FAULTS))
     return TRAINING_FAULTS[name]
+
+
+def practice_of(name: str, model: TransformerConfig, training: TrainingConfig) -> Practice:
+    """The practice under which the training fault ``name`` trains; "" stands for no fault. Raises InputError."""
+    return training_fault(name).broken(Setting(model, training)).practice if name else USUAL_PRACTICE

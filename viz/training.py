@@ -41,17 +41,21 @@ def sample_payload(source: Sequence[str], expected: Sequence[str], written: Sequ
     }
 
 
-def curves_payload(
+def curves_payload(*, run: str, **points_and_facts: object) -> str:
+    """The JSON text of ``TrainingCurves``: the points of ``run`` as ``curves_delta`` takes them, and further facts."""
+    return _json({"run": run, **curves_delta(**points_and_facts)})
+
+
+def curves_delta(
     *,
-    run: str,
     first_step: int,
     steps: Mapping[str, Sequence[float]],
     first_evaluation: int,
     evaluations: Sequence[Mapping[str, object]],
     samples: Sequence[Mapping[str, object]] | None,
     **facts: object,
-) -> str:
-    """The JSON text of ``TrainingCurves``: the points of ``run`` from index ``first_step`` on, and no others.
+) -> dict:
+    """The points of a training from index ``first_step`` on, and no others, ready for JSON.
 
     ``steps`` has one list a curve, all of one length; ``evaluations`` are {step, seconds, loss, token_accuracy,
     exact_match, n}, where what was not recorded is None; ``samples`` those of the newest evaluation, None for "as
@@ -61,8 +65,7 @@ def curves_payload(
     lengths = {len(values) for values in steps.values()}
     if len(lengths) > 1:
         raise ValueError(f"expected one value a step in each curve, got {sorted(lengths)}")
-    return _json({
-        "run": run,
+    return {
         "first_step": first_step,
         "steps": {name: [_short(value) for value in values] for name, values in steps.items()},
         "first_evaluation": first_evaluation,
@@ -72,7 +75,7 @@ def curves_payload(
         ],
         "samples": samples,
         **facts,
-    })
+    }
 
 
 def timeline_payload(

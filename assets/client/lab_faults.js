@@ -7,6 +7,7 @@ const allOff = element.querySelector(".gf-lab-quiet");
 const canvases = [...at("pair").querySelectorAll("canvas")];
 const { t } = glassformer;
 const WIDE = { column: 92, names: 96 };
+const STACKED = "(max-width: 860px)"; // as in the style sheet
 const NARROW = { column: 76, names: 72, upTo: 560 };
 let found = null; // the latest answer, its runs ready to draw
 let refused = null;
@@ -58,16 +59,24 @@ function drawToggles() {
   if (at("groups").dataset.language !== glassformer.language) {
     at("groups").dataset.language = glassformer.language;
     at("groups").replaceChildren(...found.groups.map(([group, faults]) => {
-      const made = node("fieldset", "", node("legend", "", t(`lab_faults.group_${group}`)), ...faults.map(({ name, part }) => {
+      const summary = node("summary", "", t(`lab_faults.group_${group}`), node("span", "gf-faults-n-on"));
+      // Where the list stands above all else, only what is switched on takes room.
+      const open = !window.matchMedia(STACKED).matches || faults.some(({ name }) => chosen.includes(name));
+      const made = node("details", "gf-faults-group", summary, ...faults.map(({ name, part }) => {
         const each = button("gf-fault-toggle", node("span", "gf-fault-box"), () => toggle(name, part));
         each.append(node("span", "", t(`lab.fault_${name}`)));
         each.dataset.fault = name;
         return each;
       }));
+      made.open = open;
       return made;
     }));
   }
   for (const each of at("groups").querySelectorAll("button")) each.setAttribute("aria-pressed", String(chosen.includes(each.dataset.fault)));
+  for (const group of at("groups").children) {
+    const n = group.querySelectorAll("[aria-pressed=true]").length;
+    group.querySelector(".gf-faults-n-on").textContent = n ? t("lab_faults.n_on", { n }) : "";
+  }
 }
 
 /* --- What came of it --- */
@@ -91,6 +100,7 @@ function partOf(name) {
 function drawTop() {
   const { n_different: n, pairs, distance, distances } = found;
   at("say").replaceChildren(...verdict());
+  if (found.chosen.length && !n) at("say").append(" ", button("gf-lab-quiet", t("lab_faults.prove"), () => openBench("proofs")));
   at("figures").replaceChildren(
     figure(t("lab_faults.of", { n, total: pairs.length }), t("lab_faults.tokens"), t("lab_faults.tokens_explained")),
     figure(percent(distance, 1), t("lab_faults.distance"), t("lab_faults.distance_explained", { n: distances.length })),
@@ -271,7 +281,7 @@ function drawMaps() {
 }
 
 function drawTable() {
-  const details = element.querySelector("details");
+  const details = element.querySelector("details.gf-chart-table");
   if (!details.open || !geometry.length) return;
   details.querySelector("div").replaceChildren(...geometry.map(({ pattern, queries, keys }, n) => {
     const head = node("tr", "", node("th", ""), ...keys.map((key) => node("th", "", key.label)));
@@ -279,7 +289,7 @@ function drawTable() {
     return node("table", "", node("caption", "", t(`lab_faults.${n ? "after" : "before"}`)), head, ...body);
   }));
 }
-element.querySelector("details").addEventListener("toggle", drawTable);
+element.querySelector("details.gf-chart-table").addEventListener("toggle", drawTable);
 
 function readCell(n, { row, column }) {
   const { pattern, queries, keys } = geometry[n];

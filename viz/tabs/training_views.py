@@ -32,6 +32,7 @@ class TrainingCurves(ClientView):
     """
 
     script = "training_curves"
+    script_parts = ("training_panel",)
 
 
 class TrainingTimeline(ClientView):
@@ -181,19 +182,23 @@ def _curves(
     run: str, kind: str, of_task: Task, steps: Sequence[StepRecord], first_step: int,
     evaluations: Sequence[Evaluation], first_evaluation: int, **facts: object,
 ) -> str:
-    samples = [_sample(of_task, sample) for sample in evaluations[-1].samples] if evaluations else None
-    return curves_payload(
-        run=run,
-        kind=kind,
-        task=of_task.name,
-        first_step=first_step,
-        steps={name: [getattr(entry, name) for entry in steps] for name in LIVE_CURVES},
-        first_evaluation=first_evaluation,
-        evaluations=[_evaluation(entry) for entry in evaluations],
-        samples=samples,
-        samples_step=evaluations[-1].step if evaluations else None,
-        **facts,
-    )
+    points = points_of(of_task, steps, first_step, evaluations, first_evaluation, LIVE_CURVES)
+    return curves_payload(run=run, kind=kind, task=of_task.name, **points, **facts)
+
+
+def points_of(
+    of_task: Task, steps: Sequence[StepRecord], first_step: int, evaluations: Sequence[Evaluation],
+    first_evaluation: int, curves: Sequence[str],
+) -> dict[str, object]:
+    """The arguments of ``curves_delta`` for new steps and evaluations, with the samples of the newest."""
+    return {
+        "first_step": first_step,
+        "steps": {name: [getattr(entry, name) for entry in steps] for name in curves},
+        "first_evaluation": first_evaluation,
+        "evaluations": [_evaluation(entry) for entry in evaluations],
+        "samples": [_sample(of_task, sample) for sample in evaluations[-1].samples] if evaluations else None,
+        "samples_step": evaluations[-1].step if evaluations else None,
+    }
 
 
 def _evaluation(entry: Evaluation) -> dict:

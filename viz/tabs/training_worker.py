@@ -34,6 +34,7 @@ from transformer.tasks.base import Pair
 from transformer.tracing import ATTENTION_KINDS, address
 from transformer.training import Trainer, TrainingDiverged
 from transformer.training_config import TrainingConfig
+from transformer.training_faults import practice_of
 from viz.tabs.action_log import write
 from viz.tabs.zero_gpu import on_gpu, stop_flag
 
@@ -53,6 +54,8 @@ class Job:
     device: str = "cpu"
     fixed_batch: bool = False
     seconds: float = 120.0  # a training that takes longer is ended, and what it learnt is kept
+    fault: str = ""  # the training fault whose practice it follows; "": the usual practice
+    keeps_maps: bool = True  # whether there is a snapshot of every evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +93,8 @@ def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Eval
     """
     of_task = task_named(job.task)
     trainer = Trainer(
-        of_task, job.model_config, job.training_config, device=job.device, fixed_batch=job.fixed_batch
+        of_task, job.model_config, job.training_config, device=job.device, fixed_batch=job.fixed_batch,
+        practice=practice_of(job.fault, job.model_config, job.training_config),
     )
     probe = probe_of(trainer.evaluation_pairs)
     yield probe
@@ -111,7 +115,7 @@ def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Eval
     try:
         for event in trainer.run():
             yield event
-            if isinstance(event, Evaluation):
+            if isinstance(event, Evaluation) and job.keeps_maps:
                 yield snapshot_of(trainer.model, of_task, probe, event, job.device)
             interrupt()
             time.sleep(0.0005)  # lets the threads that answer visitors have their turn
@@ -133,7 +137,8 @@ def training_events(job: Job, stop: object) -> Iterator[Pair | StepRecord | Eval
         if code in ("stopped", "deadline") and trainer.step > evaluations[-1].step:
             evaluation = trainer.evaluate()
             yield evaluation
-            yield snapshot_of(trainer.model, of_task, probe, evaluation, job.device)
+            if job.keeps_maps:
+                yield snapshot_of(trainer.model, of_task, probe, evaluation, job.device)
         trainer.restore_best()
         kept = trainer.history.best.step
     checkpoint = trainer.checkpoint(f"{job.task} · {kept}", kept_step=kept)
@@ -179,10 +184,10 @@ class Line:
 
     def __init__(self, places: int, longest: int) -> None:
         self.places, self.longest = places, longest
-        self._queue: list[Training] = []
+        self._queue: list[Worker] = []
         self._changed = threading.Condition()
 
-    def join(self, training: Training) -> None:
+    def join(self, training: Worker) -> None:
         """Stand at the end of the line."""
         with self._changed:
             if len(self._queue) >= self.places + self.longest:
@@ -199,12 +204,12 @@ class Line:
         """Trainings that wait for theirs."""
         return max(0, len(self._queue) - self.places)
 
-    def place(self, training: Training) -> int:
+    def place(self, training: Worker) -> int:
         """0: has its turn; 1: next; and so on."""
         with self._changed:
             return max(0, self._queue.index(training) - self.places + 1) if training in self._queue else 0
 
-    def wait(self, training: Training) -> bool:
+    def wait(self, training: Worker) -> bool:
         """Wait for a turn. False: the training was stopped before."""
         with self._changed:
             while self._queue.index(training) >= self.places:
@@ -213,7 +218,7 @@ class Line:
                 self._changed.wait(0.2)
         return not training.stop_flag.is_set()
 
-    def leave(self, training: Training) -> None:
+    def leave(self, training: Worker) -> None:
         """Make room for the next."""
         with self._changed:
             if training in self._queue:
@@ -221,14 +226,11 @@ class Line:
             self._changed.notify_all()
 
 
-class Training:
-    """One training of one visitor. Its worker thread only ever appends, so the page may read it at any time."""
+class Worker:
+    """What a visitor set going and the thread that does it, once it has its turn in line. Subclasses say what."""
 
     def __init__(self, number: int, job: Job, line: Line) -> None:
         self.id, self.job = f"training-{number}", job
-        self.history, self.snapshots = History(), []
-        self.evaluated_after: list[float] = []  # seconds since its turn began, one an evaluation
-        self.probe: Pair | None = None
         self.outcome: Outcome | None = None
         self.stop_flag = stop_flag()
         self._line = line
@@ -255,6 +257,11 @@ class Training:
         """Time since it got its turn, all that the page records included."""
         return 0.0 if self._began is None else (self._ended or time.monotonic()) - self._began
 
+    @property
+    def n_steps(self) -> int:
+        """Steps done so far."""
+        raise NotImplementedError
+
     def stop(self) -> None:
         """Ask it to end; what it learnt is kept."""
         if not self.is_over:
@@ -265,35 +272,57 @@ class Training:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def _train(self) -> Outcome:
+        """Train until it is over, keeping what happens."""
+        raise NotImplementedError
+
     def _work(self) -> None:
         outcome, joined = Outcome("stopped", {"step": 0, "kept": None, "exact": None}), time.monotonic()
         try:
             if self._line.wait(self):
                 self._began = time.monotonic()
-                run = on_gpu(training_events, seconds=int(self.job.seconds) + 10)
-                for event in run(self.job, self.stop_flag):
-                    if isinstance(event, StepRecord):
-                        self.history.steps.append(event)
-                    elif isinstance(event, Evaluation):
-                        self.evaluated_after.append(round(self.seconds, 2))  # first: it must be there for the view
-                        self.history.evaluations.append(event)
-                    elif isinstance(event, Snapshot):
-                        self.snapshots.append(event)
-                    elif isinstance(event, Outcome):
-                        outcome = event
-                    else:
-                        self.probe = event
+                outcome = self._train()
         except BaseException as error:  # whatever went wrong, the visitor is told and the server goes on
             log.exception("a training failed")
-            outcome = Outcome("failed", {"reason": f"{type(error).__name__}: {error}", "step": len(self.history.steps)})
+            outcome = Outcome("failed", {"reason": f"{type(error).__name__}: {error}", "step": self.n_steps})
         finally:
             self._ended = time.monotonic()
             waited = (self._began or self._ended) - joined
             write("training", outcome=outcome.code, ms=1000 * self.seconds, wait_ms=1000 * waited,
-                  device=self.job.device, task=self.job.task, steps=len(self.history.steps))
+                  device=self.job.device, task=self.job.task, steps=self.n_steps)
             self._line.leave(self)
             self.stop_flag.clear()
             self.outcome = outcome
+
+
+class Training(Worker):
+    """One training of one visitor. Its worker thread only ever appends, so the page may read it at any time."""
+
+    def __init__(self, number: int, job: Job, line: Line) -> None:
+        self.history, self.snapshots = History(), []
+        self.evaluated_after: list[float] = []  # seconds since its turn began, one an evaluation
+        self.probe: Pair | None = None
+        super().__init__(number, job, line)
+
+    @property
+    def n_steps(self) -> int:
+        """See ``Worker``."""
+        return len(self.history.steps)
+
+    def _train(self) -> Outcome:
+        for event in on_gpu(training_events, seconds=int(self.job.seconds) + 10)(self.job, self.stop_flag):
+            if isinstance(event, Outcome):
+                outcome = event
+            elif isinstance(event, StepRecord):
+                self.history.steps.append(event)
+            elif isinstance(event, Evaluation):
+                self.evaluated_after.append(round(self.seconds, 2))  # first: it must be there for the view
+                self.history.evaluations.append(event)
+            elif isinstance(event, Snapshot):
+                self.snapshots.append(event)
+            else:
+                self.probe = event
+        return outcome
 
 
 class Trainings:
@@ -308,43 +337,43 @@ class Trainings:
             at_once or int(environment("GLASSFORMER_TRAININGS") or 1),
             line_length if line_length is not None else int(environment("GLASSFORMER_TRAIN_LINE") or 20),
         )
-        self._of_visitor: OrderedDict[str, Training] = OrderedDict()
+        self._of_visitor: OrderedDict[tuple[str, type], Worker] = OrderedDict()
         self._lock = threading.Lock()
         self._count = 0
 
-    def start(self, visitor: str, job: Job) -> Training:
+    def start(self, visitor: str, job: Job, kind: type[Worker] = Training) -> Worker:
         """Begin a training for ``visitor``, or put it in line.
 
-        Raises InputError while another of theirs is not over, or when the line is full.
+        Raises InputError while another of theirs, of whatever kind, is not over, or when the line is full.
         """
         with self._lock:
-            before = self._of_visitor.get(visitor)
-            if before is not None and not before.is_over:
-                raise InputError("training_running", step=len(before.history.steps))
+            for (of, _), before in self._of_visitor.items():
+                if of == visitor and not before.is_over:
+                    raise InputError("training_running", step=before.n_steps)
             self._count += 1
-            training = Training(self._count, job, self.line)
-            self._of_visitor[visitor] = training
-            self._of_visitor.move_to_end(visitor)
+            training = kind(self._count, job, self.line)
+            self._of_visitor[visitor, kind] = training
+            self._of_visitor.move_to_end((visitor, kind))
             finished = [key for key, kept in self._of_visitor.items() if kept.is_over]
             for key in finished[: max(0, len(finished) - FINISHED_KEPT)]:
                 del self._of_visitor[key]
             return training
 
-    def of(self, visitor: str) -> Training | None:
-        """The last training of ``visitor``."""
-        return self._of_visitor.get(visitor)
+    def of(self, visitor: str, kind: type[Worker] = Training) -> Worker | None:
+        """The last training of ``visitor`` of one kind."""
+        return self._of_visitor.get((visitor, kind))
 
-    def stop(self, visitor: str) -> None:
+    def stop(self, visitor: str, kind: type[Worker] = Training) -> None:
         """End the training of ``visitor``, if there is one; what it learnt is kept."""
-        training = self.of(visitor)
+        training = self.of(visitor, kind)
         if training is not None:
             training.stop()
 
     def forget(self, visitor: str) -> None:
         """The visitor has left: end their training and drop all of it."""
         with self._lock:
-            training = self._of_visitor.pop(visitor, None)
-        if training is not None:
+            trainings = [self._of_visitor.pop(key) for key in list(self._of_visitor) if key[0] == visitor]
+        for training in trainings:
             training.stop()
 
     def close(self, timeout: float = 3.0) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -32,8 +32,7 @@ class NextLogits(Protocol):
 Choice = Callable[[Tensor, Sequence[Tensor]], Tensor]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A token that could come next, with the probability the model gives it (0 to 1)."""
 
     token_id: int

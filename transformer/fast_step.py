@@ -78,7 +78,7 @@ class FastStep:
             self._hidden = self._hidden[rows]
 
     def _self_attention(self, layer: _Layer, x: Tensor, cache: KeyValueCache) -> Tensor:
-        heads = F.linear(x, *layer.qkv).view(len(x), 3, *self._shape[1:])  # [B, 3, H, K]
+        heads = F.linear(x, *layer.qkv).view(x.shape[0], 3, *self._shape[1:])  # [B, 3, H, K]
         q, k, v = heads.unbind(1)
         cache.append(k.unsqueeze(2), v.unsqueeze(2))
         z = self._gather(q, cache, self._ignored, 0, layer.self_pattern)
@@ -97,7 +97,7 @@ class FastStep:
         n_rows = q.shape[0]
         keys, values = cache.flat()  # [B*H, T, K]
         scores = torch.baddbmm(
-            hidden, q.reshape(len(keys), 1, -1), keys.transpose(1, 2), beta=share, alpha=self._scale
+            hidden, q.reshape(keys.shape[0], 1, -1), keys.transpose(1, 2), beta=share, alpha=self._scale
         )  # [B*H, 1, T]
         pattern = hook(scores.softmax(dim=-1).view(n_rows, -1, 1, keys.shape[1]))  # [B, H, 1, T]
         return torch.bmm(pattern.reshape(scores.shape), values).view(n_rows, -1)

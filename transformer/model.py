@@ -33,6 +33,7 @@ class KeyValueCache:
         self.length = 0
         self._keys: Tensor | None = None  # [B, H, capacity, K]
         self._values: Tensor | None = None
+        self._flat: tuple[Tensor, Tensor] | None = None  # both as [B*H, capacity, K], the same memory
 
     def keys_values(self, attention: Attention, context: Tensor) -> tuple[Tensor, Tensor]:
         """Every key and value so far [B, H, length, K], those of ``context`` [B, T, D] included."""
@@ -41,24 +42,29 @@ class KeyValueCache:
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
     def flat(self) -> tuple[Tensor, Tensor]:
-        """Every key and value so far with rows and heads on one axis: [B*H, length, K], without copying."""
-        return tuple(kept.flatten(0, 1).narrow(1, 0, self.length) for kept in (self._keys, self._values))
+        """Every key and value so far, rows and heads on one axis: [B*H, length, K] each."""
+        keys, values = self._flat
+        return keys.narrow(1, 0, self.length), values.narrow(1, 0, self.length)
 
     def select(self, rows: Tensor) -> None:
         """Keep the given rows of the batch, in this order and as often as named: [B] ids of rows -> new batch."""
         if self._keys is not None:
-            self._keys, self._values = self._keys[rows], self._values[rows]
+            self._keep(self._keys[rows], self._values[rows])
 
     def append(self, keys: Tensor, values: Tensor) -> None:
         """Add keys and values of new tokens [B, H, T, K] after those there are."""
         if self._keys is None:
             capacity = self.capacity if self.grows else keys.shape[2]
             shape = (keys.shape[0], keys.shape[1], capacity, keys.shape[3])
-            self._keys, self._values = keys.new_empty(shape), values.new_empty(shape)
+            self._keep(keys.new_empty(shape), values.new_empty(shape))
         n_new = keys.shape[2]
         self._keys.narrow(2, self.length, n_new).copy_(keys)
         self._values.narrow(2, self.length, n_new).copy_(values)
         self.length += n_new
+
+    def _keep(self, keys: Tensor, values: Tensor) -> None:
+        self._keys, self._values = keys, values
+        self._flat = keys.flatten(0, 1), values.flatten(0, 1)
 
 
 class Attention(nn.Module):

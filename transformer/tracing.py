@@ -16,6 +16,7 @@ from uuid import uuid4
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from transformer.checkpoints import Checkpoint
 from transformer.conditions import USUAL, Conditions
@@ -168,10 +169,8 @@ def trace_text(
         patterns = {
             "encoder_self": _stack([encoder_acts[name] for name in addresses["encoder_self"]]),
             **{
-                kind: np.stack([
-                    _join_rows([acts[name] for acts in row_acts], width) for name in addresses[kind]
-                ])
-                for kind, width in (("decoder_self", n_steps), ("cross", 0))
+                kind: np.stack([_join_rows([acts[name] for acts in row_acts]) for name in addresses[kind]])
+                for kind in ("decoder_self", "cross")
             },
         }
     milliseconds = (time.perf_counter() - started) * 1000
@@ -250,8 +249,7 @@ def _stack(patterns: list[Tensor]) -> np.ndarray:
     return torch.cat(patterns).float().cpu().numpy()
 
 
-def _join_rows(rows: list[Tensor], width: int) -> np.ndarray:
-    """One [1, H, 1, n] a step -> [H, T, n]. Growing rows are filled up to ``width``: the future has weight 0."""
-    if width:
-        rows = [torch.nn.functional.pad(row, (0, width - row.shape[-1])) for row in rows]
-    return torch.cat(rows, dim=2)[0].float().cpu().numpy()
+def _join_rows(rows: list[Tensor]) -> np.ndarray:
+    """One [1, H, 1, n] a step, or one of all steps, -> [H, T, n]. Short rows are filled up: the future has weight 0."""
+    joined = rows[0][0] if len(rows) == 1 else pad_sequence([row[0, :, 0].T for row in rows]).permute(2, 1, 0)
+    return joined.float().cpu().numpy()

@@ -21,12 +21,22 @@ class TorchTransformer(nn.Module):
         self.tgt_tokens = nn.Embedding(config.tgt_vocab_size, config.d_model)
         self.register_buffer("positions", sinusoidal_encoding(config.max_len, config.d_model))
         self.dropout = nn.Dropout(config.dropout)
+        sizes = {
+            "d_model": config.d_model, "nhead": config.n_heads, "dim_feedforward": config.d_ff,
+            "dropout": config.dropout, "batch_first": True, "norm_first": config.norm_first,
+        }
+        # As nn.Transformer makes its stacks, but for the nested tensors that it warns it would not use in them, and
+        # without the last norm of post-LN, which the paper does not have.
+        norms = [nn.LayerNorm(config.d_model) if config.norm_first else None for _ in range(2)]
         self.layers = nn.Transformer(
-            config.d_model, config.n_heads, config.n_encoder_layers, config.n_decoder_layers, config.d_ff,
-            config.dropout, batch_first=True, norm_first=config.norm_first,
+            custom_encoder=nn.TransformerEncoder(
+                nn.TransformerEncoderLayer(**sizes), config.n_encoder_layers, norms[0], enable_nested_tensor=False
+            ),
+            custom_decoder=nn.TransformerDecoder(
+                nn.TransformerDecoderLayer(**sizes), config.n_decoder_layers, norms[1]
+            ),
+            **sizes,
         )
-        if not config.norm_first:  # torch would always add one, the paper has none
-            self.layers.encoder.norm = self.layers.decoder.norm = None
         self.unembed = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
         if config.tie_output:
             self.unembed.weight = self.tgt_tokens.weight

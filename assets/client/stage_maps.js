@@ -23,6 +23,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   let opening = 0;
   let context = null;
   let paint = null; // colours of the theme in force
+  let painted = null; // what the maps show: {of, marks}; null: nothing that could be kept
 
   function colours() {
     // Read once: asking for a computed style in the midst of drawing makes the browser lay the page out again.
@@ -189,6 +190,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   /* Cells as large as the room allows, never too small to read: beyond that the map scrolls, its labels stay. */
   function layout() {
     if (!glassformer.trace || !large.clientWidth) return;
+    painted = null;
     const { kind } = glassformer.selection;
     const [, heads, rows, columns] = glassformer.trace.patterns[kind].shape;
     layoutStrip(heads, rows, columns);
@@ -207,17 +209,44 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     scrolled = large.scrollTop;
   }
 
-  function drawStrip({ kind, layer: chosenLayer, head: chosenHead }, focus) {
+  /* The rows [from, to) to paint anew. From one step to the next the maps differ only between the marks, old and new:
+     the rows in question and the first that has not asked yet. */
+  function staleRows({ kind, layer, head }, focus, rows) {
+    const now = {
+      of: [kind, layer, head, focus.key, focus.source].join("|"),
+      marks: [focus.reached, focus.query, focus.current].filter((row) => row !== null),
+    };
+    const before = painted;
+    painted = now;
+    if (before?.of !== now.of) return [0, rows];
+    const marks = [...before.marks, ...now.marks];
+    return [Math.max(0, Math.min(...marks) - 1), Math.min(rows, Math.max(...marks) + 2)];
+  }
+
+  /* Leave only some rows of the map at (x, y) open to be painted, and clear them: on whole pixels of the screen, so that
+     nothing of the edges adds up. */
+  function openRows(target, x, y, width, row, [from, to]) {
+    const ratio = window.devicePixelRatio || 1;
+    const [left, top] = [x, y + from * row].map((value) => Math.floor(value * ratio) / ratio);
+    const [right, bottom] = [x + width, y + to * row].map((value) => Math.ceil(value * ratio) / ratio);
+    target.beginPath();
+    target.rect(left, top, right - left, bottom - top);
+    target.clip();
+    target.clearRect(left, top, right - left, bottom - top);
+  }
+
+  function drawStrip({ kind, layer: chosenLayer, head: chosenHead }, focus, stale) {
     const { context: target, width, height } = small;
     buttons.forEach((line, layer) => line.forEach(({ button, x, y }, head) => {
       const chosen = layer === chosenLayer && head === chosenHead;
       setAttribute(button, "aria-checked", chosen);
       setAttribute(button, "tabindex", chosen ? 0 : -1);
       if (!target) return;
+      const made = picture(kind, layer, head);
       target.save();
+      openRows(target, x, y, width, height / made.pattern.rows, stale);
       target.translate(x, y);
-      target.clearRect(0, 0, width, height);
-      drawMap(target, picture(kind, layer, head), width, height, kind, focus, false);
+      drawMap(target, made, width, height, kind, focus, false);
       target.restore();
     }));
   }
@@ -226,12 +255,15 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     colours();
     build(selection.kind);
     const { kind } = selection;
-    drawStrip(selection, focus);
-    if (!context) return;
     const made = picture(kind, selection.layer, selection.head);
     const { rows, columns } = made.pattern;
-    context.clearRect(0, 0, columns * cell.width, rows * cell.height);
+    const stale = staleRows(selection, focus, rows);
+    drawStrip(selection, focus, stale);
+    if (!context) return;
+    context.save();
+    openRows(context, 0, 0, columns * cell.width, cell.height, stale);
     drawMap(context, made, columns * cell.width, rows * cell.height, kind, focus, true);
+    context.restore();
     for (const label of axes.rows.children) {
       const index = Number(label.dataset.query);
       label.classList.toggle("gf-stage-on", index === focus.query);
@@ -342,7 +374,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
 
   return {
     draw, layout, follow,
-    forget() { pictures.clear(); paint = null; },
+    forget() { pictures.clear(); paint = null; painted = null; },
     label: (text) => setAttribute(canvas, "aria-label", text),
     element: large,
   };

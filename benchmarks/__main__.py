@@ -33,6 +33,7 @@ REGISTRY = {
     "page-load": "benchmarks.page_load",
     "classroom": "benchmarks.classroom",
     "memory": "benchmarks.memory",
+    "faults": "benchmarks.faults_under_load",
 }
 ALL = "all"
 

@@ -75,22 +75,25 @@ class CachedNextLogits:
         self._memory = model.encode(src, self._src_mask)  # [B, S, D]
         self._cache = model.new_cache()
         self._step = FastStep(model, self._memory, self._src_mask, self._cache)
-        self._fed = src.new_empty(len(src), 0)  # [B, T]
-        self._fed_padding = False
+        self._tgt_mask: Tensor | None = None  # [B, 1, 1, T] over what was fed so far; None while none of it is <pad>
 
     def __call__(self, last_ids: Tensor) -> Tensor:
-        pad_id = self._model.config.pad_id
-        self._fed = torch.cat([self._fed, last_ids[:, None]], dim=1)
-        self._fed_padding = self._fed_padding or bool((last_ids == pad_id).any())
-        if not self._fed_padding and self._step.is_equal():
-            return self._step(last_ids)
-        # An untrained network may write <pad>; as a key it is then hidden, as it is in a full forward pass.
-        tgt_mask = padding_mask(self._fed, pad_id) if self._fed_padding else None
-        return self._model.decode(last_ids[:, None], self._memory, tgt_mask, self._src_mask, self._cache)[:, -1]
+        new_mask = padding_mask(last_ids[:, None], self._model.config.pad_id)
+        if self._tgt_mask is None and bool(new_mask.all()):
+            if self._step.is_equal():
+                return self._step(last_ids)
+        else:
+            # An untrained network may write <pad>; as a key it is then hidden, as it is in a full forward pass.
+            n_fed = self._cache[0][0].length
+            before = new_mask.new_ones(len(last_ids), 1, 1, n_fed) if self._tgt_mask is None else self._tgt_mask
+            self._tgt_mask = torch.cat([before, new_mask], dim=-1)
+        return self._model.decode(last_ids[:, None], self._memory, self._tgt_mask, self._src_mask, self._cache)[:, -1]
 
     def select(self, rows: Tensor) -> None:
         """Go on with the given rows of the batch, in this order: all that is kept follows its beam."""
-        self._memory, self._src_mask, self._fed = self._memory[rows], self._src_mask[rows], self._fed[rows]
+        self._memory, self._src_mask = self._memory[rows], self._src_mask[rows]
+        if self._tgt_mask is not None:
+            self._tgt_mask = self._tgt_mask[rows]
         self._step.select(rows)
         for pair in self._cache:
             for cache in pair:
@@ -180,23 +183,22 @@ def write(
     done = torch.zeros(batch_size, dtype=torch.bool, device=device)
     written: list[Tensor] = []
     written_log_probs: list[Tensor] = []
-    candidates: list[tuple[Tensor, Tensor]] = []
+    for_candidates: list[Tensor] = []  # kept to the end: one operation for all steps
     for _ in range(max_steps):
         log_probs = next_logits(last_ids).float().log_softmax(dim=-1)  # [B, V]
         last_ids = choose(log_probs, written)  # [B]
         written.append(last_ids)
         written_log_probs.append(log_probs.gather(1, last_ids[:, None])[:, 0])
         if n_candidates:
-            top = log_probs.topk(min(n_candidates, log_probs.shape[-1]), dim=-1)
-            candidates.append((top.indices, top.values.exp()))
+            for_candidates.append(log_probs)
         done |= last_ids == eos_id
         if bool(done.all()):
             break
     ids = torch.stack(written, dim=1).tolist()  # [B, T]
     log_probs = torch.stack(written_log_probs, dim=1).tolist()
     if n_candidates:
-        candidate_ids = torch.stack([step_ids for step_ids, _ in candidates], dim=1).tolist()  # [B, T, n]
-        probabilities = torch.stack([step_probs for _, step_probs in candidates], dim=1).tolist()
+        top = torch.stack(for_candidates, dim=1).topk(min(n_candidates, for_candidates[0].shape[-1]))  # [B, T, n]
+        candidate_ids, probabilities = top.indices.tolist(), top.values.exp().tolist()
     decoded = []
     for row in range(batch_size):
         finished = eos_id in ids[row]

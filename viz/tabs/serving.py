@@ -48,6 +48,9 @@ class FairQueue(Queue):
     def __init__(self, **options: object) -> None:
         super().__init__(**options)
         self._turn: defaultdict[str, int] = defaultdict(int)  # of a lane: the one that is being served
+        # Seconds between two looks at the queue. Gradio's thousand a second keep a twentieth of a core busy for nothing.
+        self.sleep_when_free = 0.004
+        self.progress_update_sleep_when_free = 0.25  # no event here reports its progress that way
 
     async def push(self, body: PredictBodyInternal, request: Request, username: str | None) -> tuple:
         waiting = [event for lane in self.event_queue_per_concurrency_id.values() for event in lane.queue]

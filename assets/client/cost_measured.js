@@ -11,11 +11,18 @@ let n_done = 0;
 let asked = "";
 let shown = "cpu";
 let refused = null;
+let patience = null;
+const PATIENCE = 120_000; // for an answer that waits in line; one that is lost (the server was full) is given up
 
 function ask() {
   const [what, device] = queue[0];
   asked = `${n_asked}|${n_done}`;
   trigger("measure", { what, device, asked });
+  clearTimeout(patience);
+  patience = setTimeout(() => {
+    [asked, queue] = ["", []];
+    drawStatus();
+  }, PATIENCE);
   drawStatus();
 }
 
@@ -31,6 +38,7 @@ function receive() {
   const answer = JSON.parse(props.value);
   if (answer.asked !== asked) return;
   asked = "";
+  clearTimeout(patience);
   refused = answer.problem ?? null;
   if (refused) queue = [];
   else {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from benchmarks.measuring import BenchmarkFailed, Result, at_least, interleaved, medians, ratio
+from benchmarks.measuring import BenchmarkFailed, Result, at_least, interleaved, medians, processor_clock, ratio
 from benchmarks.peers import ctranslate2_decoder, marian, marian_decoder
 from benchmarks.subjects import endless_checkpoint, source_text
 from transformer.checkpoints import Checkpoint
@@ -58,7 +58,7 @@ def run() -> Result:
     for d_model, n_heads in SIZES.items():
         tasks = decodings(endless_checkpoint(d_model, n_heads))
         check_equal({name: decode() for name, decode in tasks.items()})
-        seconds = interleaved(tasks, ROUNDS, warm_ups=1)
+        seconds = interleaved(tasks, ROUNDS, clock=processor_clock)
         found = {name: ratio(seconds, name, "ours") for name in tasks if name != "ours"}
         shares += [found["hf_captured"] / CAPTURED_BUDGETS[d_model], found["hf"] / PLAIN_BUDGET]
         milliseconds[f"ms at d_model {d_model}"] = {name: 1000 * value for name, value in medians(seconds).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.measuring import Result, at_most, interleaved, medians, ratio
+from benchmarks.measuring import Result, at_most, interleaved, medians, processor_clock, ratio
 from benchmarks.subjects import endless_checkpoint, source_text
 from transformer.tracing import trace_text
 
@@ -25,6 +25,7 @@ def run() -> Result:
             "long": lambda: trace_text(checkpoint, text, max_steps=LONG),
         },
         ROUNDS,
+        clock=processor_clock,
     )
     per_token = {name: 1000 * value / LONG for name, value in medians(seconds).items()}
     return at_most(

@@ -1,4 +1,5 @@
 /* A chart of lines as SVG: a legend that reads the values at one place, moved by mouse or arrow keys, and a table twin. */
+const OUTLIER = 1.6; // times what 95 in 100 values stay below: where an axis that cuts ends
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
 function drawn(tag, attributes, text) {
@@ -23,8 +24,8 @@ function ticksOf(low, high, log, wanted) {
 }
 
 /* spec: {label, series: [{name, tail, colour, points: [[x, y]]}], x: {name, log, ticks, show}, y: {name, log, show, tick},
-   mark: {x, name}, at}. show(value) words a value, tick(value) one at the axis; at is the place read first; tail() is an
-   element that stands behind a name in the legend.
+   mark: {x, name}, at}. With y.cuts a few values far above all others end at the upper edge. show(value) words a value,
+   tick(value) one at the axis; at is the place read first; tail() is an element behind a name in the legend.
    A chart is drawn again by calling it again; the place that is read stays where the visitor put it. */
 function makeChart(box) {
   const HEIGHT = 300;
@@ -65,14 +66,17 @@ function makeChart(box) {
     const [left, right, top, bottom] = [68, 16, 22, 46];
     const xs = places();
     const ys = spec.series.flatMap(({ points }) => points.map(([, y]) => y));
-    const high = Math.max(...ys) * (spec.y.log ? 1.3 : 1.05);
+    const usual = [...ys].sort((a, b) => a - b)[Math.floor(ys.length * 0.95)];
+    const cut = spec.y.cuts && Math.max(...ys) > OUTLIER * usual;
+    const high = cut ? OUTLIER * usual : Math.max(...ys) * (spec.y.log ? 1.3 : 1.05);
     const low = spec.y.log ? Math.min(...ys) / 1.3 : 0;
     const scaled = (log, from, to, start, end) => (value) => {
       const share = log ? Math.log(value / from) / Math.log(to / from) : (value - from) / (to - from || 1);
       return start + (end - start) * share;
     };
     const X = scaled(spec.x.log, spec.x.log ? xs[0] : Math.min(0, xs[0]), xs[xs.length - 1], left, width - right);
-    const Y = scaled(spec.y.log, low, high, HEIGHT - bottom, top);
+    const exactY = scaled(spec.y.log, low, high, HEIGHT - bottom, top);
+    const Y = (value) => Math.max(top, exactY(value));
     const made = [];
     const narrow = width < 420;
     for (const tick of ticksOf(low, high, spec.y.log, 5)) {
@@ -103,7 +107,7 @@ function makeChart(box) {
     svg.setAttribute("aria-valuemin", xs[0]);
     svg.setAttribute("aria-valuemax", xs[xs.length - 1]);
     svg.replaceChildren(...made, reader);
-    yName.textContent = spec.y.name;
+    yName.textContent = cut ? t("cost.cut", { axis: spec.y.name }) : spec.y.name;
     title.textContent = t("common.as_table");
     scroll.setAttribute("aria-label", t("common.as_table"));
 

@@ -53,6 +53,7 @@ function receive() {
 }
 
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+const BUSY = 0.2; // share of waiting from which a time says little about the model
 const lastQuarter = (numbers) => numbers.slice(Math.floor(numbers.length * 0.75));
 
 function drawStatus() {
@@ -72,7 +73,7 @@ function drawStatus() {
       device: answer.devices[shown], threads: answer.n_threads, time: new Date(answer.taken_at).toLocaleString(glassformer.language),
       model: answer.model, text: answer.text,
     }),
-    ...(shown === "cpu" && busy > 0.2 ? [" ", ...filled("cost.was_busy", { share: percent(busy) })] : []),
+    ...(shown === "cpu" && busy > BUSY ? [" ", ...filled("cost.was_busy", { share: percent(busy) })] : []),
     ...(answer.run === glassformer.trace?.id ? [] : [" ", t("cost.other_run")]),
   );
 }
@@ -81,9 +82,10 @@ function drawDecodingResult(answer, isNew) {
   const { places, columns, n_same: same } = answer;
   const [cached, uncached] = [columns.cached, columns.uncached].map((column) => median(lastQuarter(column)));
   const ratio = uncached / cached;
+  const key = ratio > 1.15 ? "cost.decoding_pays" : answer.waited > BUSY ? null : "cost.decoding_small";
   at("decoding").querySelector("p").replaceChildren(
     ...filled("cost.decoding_text", { cached: milliseconds(cached), uncached: milliseconds(uncached), from: lastQuarter(places)[0], to: places[places.length - 1] }),
-    " ", t(ratio > 1.15 ? "cost.decoding_pays" : "cost.decoding_small", { ratio: ratio.toFixed(1) }),
+    ...(key ? [" ", t(key, { ratio: ratio.toFixed(1) })] : []),
     " ", ...filled(same === places.length ? "cost.same_tokens" : "cost.nearly_same_tokens", { n: places.length, same }),
   );
   const points = (column) => places.map((place, i) => [place, column[i]]);
@@ -95,7 +97,7 @@ function drawDecodingResult(answer, isNew) {
       { name: t("cost.cached"), colour: "accent", points: points(columns.cached) },
     ],
     x: { name: t("cost.token_axis"), show: whole, at: (n) => t("cost.token_n", { n }) },
-    y: { name: t("cost.milliseconds_axis"), show: milliseconds, tick: tiny },
+    y: { name: t("cost.milliseconds_axis"), cuts: true, show: milliseconds, tick: tiny },
     mark: { x: mark, name: t("cost.text_ends", { n: mark }) },
     at: places[places.length - 1],
   }, isNew);

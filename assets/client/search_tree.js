@@ -37,6 +37,7 @@ function build() {
     box.className = "gf-tree-node";
     box.classList.toggle("gf-tree-pruned", node > 0 && !searches.length);
     box.dataset.node = node;
+    box.tabIndex = node === 0 ? 0 : -1; // Tab finds the tree before it was ever in sight
     box.setAttribute("role", "treeitem");
     box.setAttribute("aria-level", tree.depths[node] + 1);
     const label = document.createElement("bdi");

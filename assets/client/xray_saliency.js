@@ -67,7 +67,12 @@ new IntersectionObserver((entries) => {
   isSeen = entries[entries.length - 1].isIntersecting;
   check();
 }).observe(element);
-glassformer.on("trace", element, check);
+glassformer.on("trace", element, () => {
+  view = null; // what another run hangs on is not shown while this one waits to be looked at
+  sides.replaceChildren();
+  sentence.textContent = "";
+  check();
+});
 glassformer.on("language", element, draw);
 glassformer.on("selection", element, ({ changed }) => {
   if (changed.includes("step")) check();

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from browser.visit import choose_language, decode_text
 from transformer.checkpoints import shipped_checkpoint
 from transformer.trace_files import trace_to_json
 from transformer.tracing import trace_text
@@ -210,20 +211,23 @@ def test_tokens_that_look_like_markup_are_shown_to_the_letter(page, settle, trac
     assert "None of the models here" in page.locator(".gf-status").inner_text()
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1440])
-def test_a_long_run_stays_within_the_page(open_page, width):
-    page = open_page(width=width, query={"text": " ".join(str(i % 32) for i in range(60))})
+def test_a_long_run_stays_within_the_page_at_every_width(page, settle):
+    decode_text(page, " ".join(str(i % 32) for i in range(60)))
     page.wait_for_function("glassformer.trace.source.length === 61")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".gf-stage-source .gf-chip").count() == 61
-    rights = page.locator(".gf-stage .gf-chip").evaluate_all(
-        "(chips) => chips.map((chip) => chip.getBoundingClientRect().right)"
-    )
-    assert max(rights) <= width
+    for width in (1440, 1024, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        settle(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator(".gf-stage-source .gf-chip").count() == 61
+        rights = page.locator(".gf-stage .gf-chip").evaluate_all(
+            "(chips) => chips.map((chip) => chip.getBoundingClientRect().right)"
+        )
+        assert max(rights) <= width
 
 
-def test_the_stage_speaks_chinese(open_page):
-    page = open_page(lang="zh")
+def test_the_stage_speaks_chinese(page, settle):
+    choose_language(page, "中文")
+    settle(page)
     page.evaluate("glassformer.select({ step: 2 })")
     assert page.locator(".gf-stage-say").inner_text().startswith("为了写出")
     assert page.locator(".gf-stage-step-of").inner_text().startswith("第 2 步")

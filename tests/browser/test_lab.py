@@ -14,8 +14,6 @@ from transformer.proofs import prove
 from viz.faults import readable
 from viz.surgery import aligned
 
-pytestmark = pytest.mark.first_visit
-
 TEXT = "3 1 7 3 10 2"
 
 
@@ -59,6 +57,7 @@ def expected_rows(names: list[str]) -> tuple[list[str], list[str], str]:
     return *rows, f"{n_different} of {len(pairs)}"
 
 
+@pytest.mark.first_visit
 def test_each_fault_changes_or_keeps_the_output_as_a_recomputation_says(page, settle):
     open_lab(page, settle)
     assert switched_on(page) == ["no_positions"]  # it opens with something to see

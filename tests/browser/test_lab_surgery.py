@@ -16,8 +16,6 @@ from transformer.importance import head_importance
 from transformer.surgery import HeadCut, SubLayerCut, surgery
 from transformer.tracing import trace_text
 
-pytestmark = pytest.mark.first_visit
-
 TEXT = "3 1 7 3 10 2"
 CHECKPOINT = shipped_checkpoint("copy")
 
@@ -60,6 +58,7 @@ def change_of(conditions) -> float:
     return forced.log_prob - plain.log_prob
 
 
+@pytest.mark.first_visit
 def test_the_map_names_real_numbers_and_cuts_give_the_output_of_a_recomputation(page: Page, settle):
     open_bench(page, settle, "surgery", ".gf-cut:not(.gf-cut-empty)")
     importance = head_importance(CHECKPOINT, trace_text(CHECKPOINT, TEXT))

@@ -48,9 +48,7 @@ def score(page, settle, text: str) -> None:
     settle(page)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_a_reference_is_compared_and_what_is_said_is_what_the_model_computes(open_page, settle, width):
-    page = open_page(width=width, query={"text": TEXT})
+def test_a_reference_is_compared_and_what_is_said_is_what_the_model_computes(page, settle):
     section = page.locator(".gf-reference-card")
     section.scroll_into_view_if_needed()
     settle(page)
@@ -76,6 +74,10 @@ def test_a_reference_is_compared_and_what_is_said_is_what_the_model_computes(ope
         f"the model wrote 7 ({percent(math.exp(own.log_prob))})."
     )
     assert too_wide(page) + badly_sized(page) + leaks(visible_texts(page)) == []
+    page.set_viewport_size({"width": 390, "height": 900})
+    settle(page)
+    assert too_wide(page) + badly_sized(page) + leaks(visible_texts(page)) == []
+    assert row(page, 1) == [*reference.split(), "<eos>"]  # over several lines now
 
     # The same as a table, and in the other language.
     details = section.locator(".gf-chart-table")

@@ -12,8 +12,6 @@ from playwright.sync_api import Page, expect
 from browser.visit import open_tab, written_labels
 from transformer.tasks import TASKS
 
-pytestmark = pytest.mark.first_visit
-
 STOP_SECONDS = 2.0
 ANSWER_SECONDS = 3.0  # from the worker's end to the words on the page
 TRAINING_MS = 90_000
@@ -68,6 +66,7 @@ def test_before_any_training_the_tab_shows_how_the_shipped_model_was_trained(pag
     expect(page.locator(".gf-train-stop")).to_be_disabled()
 
 
+@pytest.mark.first_visit
 def test_a_model_trained_here_is_watched_used_downloaded_and_opened_again(page, settle, tmp_path):
     begin(page, d_model=8, steps=60)
     assert wait_for_state(page, "steps", "target") == "steps"
@@ -128,6 +127,7 @@ def test_a_pickle_is_refused_with_a_sentence_and_the_run_on_display_stays(page, 
     assert page.evaluate("glassformer.trace.id") == before
 
 
+@pytest.mark.first_visit
 def test_heads_that_cannot_share_the_width_are_refused_and_the_view_stays(page, settle):
     open_tab(page, "train")
     shown = page.locator("[data-figure=exact]").inner_text()
@@ -140,6 +140,7 @@ def test_heads_that_cannot_share_the_width_are_refused_and_the_view_stays(page, 
     expect(page.locator(".gf-train-go")).to_be_enabled()
 
 
+@pytest.mark.first_visit
 def test_stop_ends_a_training_and_says_what_was_kept(page):
     begin(page, steps=3000, d_model=8)
     wait_for_state(page, "running")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
-from browser.visit import READY_MS, open_tab, status, written_labels
+from browser.visit import READY_MS, choose_language, open_tab, status, written_labels
 from builders import tiny_checkpoint as build_checkpoint
 from transformer.checkpoints import save_checkpoint, shipped_checkpoint
 from transformer.search_tree import search_tree
@@ -262,8 +262,9 @@ def test_a_run_of_a_model_that_is_not_here_cannot_be_continued_and_says_so(page,
     assert page.evaluate("glassformer.trace.is_fixed")
 
 
-def test_the_search_and_its_tree_speak_chinese(open_page, settle):
-    page = open_page(lang="zh")
+def test_the_search_and_its_tree_speak_chinese(page, settle):
+    choose_language(page, "中文")
+    settle(page)
     show_tree(page, settle)
     assert status(page).startswith("贪心搜索：对数概率")
     assert page.locator(".gf-tree h3").inner_text() == "搜索树"

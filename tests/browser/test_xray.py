@@ -14,8 +14,6 @@ from transformer.checkpoints import shipped_checkpoint
 from transformer.tracing import record_values, trace_text
 from transformer.xray import gradients, logit_lens, logit_shares, stream_norms
 
-pytestmark = pytest.mark.first_visit
-
 TEXT = "3 1 7 3 10 2"
 PATTERN = "decoder.layers.1.cross_attn.hook_pattern"
 
@@ -64,6 +62,7 @@ def check_figures(page: Page, values: np.ndarray, shape: tuple[int, ...]) -> Non
         assert number(fact(page, name)) == pytest.approx(float(value), rel=0.01, abs=0.001)
 
 
+@pytest.mark.first_visit
 def test_parts_are_chosen_and_their_numbers_equal_a_recomputation(page: Page, settle):
     checkpoint = shipped_checkpoint("copy")
     trace = trace_text(checkpoint, TEXT)

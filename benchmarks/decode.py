@@ -21,7 +21,7 @@ SIZES = {64: 4, 128: 4, 256: 8, 512: 8}  # d_model -> heads
 TEXTS = ((11, 24), (23, 40))  # tokens of a source, and how many are written for it
 CAPTURED_BUDGETS = {64: 3.0, 128: 3.0, 256: 1.5, 512: 1.5}
 PLAIN_BUDGET = 1.0
-ROUNDS = 9
+ROUNDS = 7
 
 Decoding = Callable[[], list[tuple[int, ...]]]
 

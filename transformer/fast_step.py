@@ -31,7 +31,7 @@ class FastStep:
     def __init__(self, model: Transformer, memory: Tensor, memory_mask: Tensor, caches: Caches) -> None:
         self._model, self._memory, self._caches = model, memory, caches
         self._norm_first = model.config.norm_first
-        self._shape = (-1, model.config.n_heads, model.config.d_head)  # of one row each, split into heads
+        self._n_heads, self._d_head = model.config.n_heads, model.config.d_head
         self._scale = 1 / math.sqrt(model.config.d_head)
         self._hidden = None if bool(memory_mask.all()) else _hidden(memory_mask, model.config.n_heads, memory.dtype)
         self._ignored = memory.new_zeros(1, 1, 1)
@@ -78,29 +78,30 @@ class FastStep:
             self._hidden = self._hidden[rows]
 
     def _self_attention(self, layer: _Layer, x: Tensor, cache: KeyValueCache) -> Tensor:
-        heads = F.linear(x, *layer.qkv).view(x.shape[0], 3, *self._shape[1:])  # [B, 3, H, K]
-        q, k, v = heads.unbind(1)
-        cache.append(k.unsqueeze(2), v.unsqueeze(2))
-        z = self._gather(q, cache, self._ignored, 0, layer.self_pattern)
+        heads = F.linear(x, *layer.qkv).view(x.shape[0], 3, self._n_heads, 1, self._d_head)
+        q, k, v = heads.unbind(1)  # [B, H, 1, K] each
+        cache.append(k, v)
+        z = self._gather(q.reshape(-1, 1, self._d_head), cache, self._ignored, 0, layer.self_pattern)
         return F.linear(z, *layer.self_out)
 
     def _cross_attention(self, layer: _Layer, x: Tensor, cache: KeyValueCache) -> Tensor:
         if cache.length == 0:
             cache.append(*layer.cross_attn.keys_values(self._memory))
-        q = F.linear(x, *layer.cross_q).view(self._shape)  # [B, H, K]
+        q = F.linear(x, *layer.cross_q).view(-1, 1, self._d_head)  # [B*H, 1, K]
         hidden, share = (self._ignored, 0) if self._hidden is None else (self._hidden.flatten(0, 1), 1)
         z = self._gather(q, cache, hidden, share, layer.cross_pattern)
         return F.linear(z, *layer.cross_out)
 
     def _gather(self, q: Tensor, cache: KeyValueCache, hidden: Tensor, share: int, hook: HookPoint) -> Tensor:
-        """The mean of the values, weighted by the pattern: q [B, H, K] -> [B, D]. ``share`` of ``hidden`` is added."""
-        n_rows = q.shape[0]
+        """Values weighted by the pattern: q [B*H, 1, K] -> [B, D]. ``share`` of ``hidden`` is added to the scores."""
         keys, values = cache.flat()  # [B*H, T, K]
-        scores = torch.baddbmm(
-            hidden, q.reshape(keys.shape[0], 1, -1), keys.transpose(1, 2), beta=share, alpha=self._scale
-        )  # [B*H, 1, T]
-        pattern = hook(scores.softmax(dim=-1).view(n_rows, -1, 1, keys.shape[1]))  # [B, H, 1, T]
-        return torch.bmm(pattern.reshape(scores.shape), values).view(n_rows, -1)
+        scores = torch.baddbmm(hidden, q, keys.transpose(1, 2), beta=share, alpha=self._scale)  # [B*H, 1, T]
+        weights = scores.softmax(dim=-1)
+        pattern = weights.view(-1, self._n_heads, 1, weights.shape[2])  # [B, H, 1, T]
+        hooked = hook(pattern)
+        if hooked is not pattern:
+            weights = hooked.reshape(weights.shape)
+        return torch.bmm(weights, values).view(-1, self._n_heads * self._d_head)
 
 
 class _Layer:

@@ -44,6 +44,8 @@ class KeyValueCache:
     def flat(self) -> tuple[Tensor, Tensor]:
         """Every key and value so far, rows and heads on one axis: [B*H, length, K] each."""
         keys, values = self._flat
+        if not self.grows:
+            return keys, values
         return keys.narrow(1, 0, self.length), values.narrow(1, 0, self.length)
 
     def select(self, rows: Tensor) -> None:

@@ -22,7 +22,7 @@ let pointed = null;
 const schedule = repainter(draw);
 
 const isGoingOn = (pair) => ["waiting", "running"].includes(pair.state.code);
-const share = (value, digits = 0) => percent(value, value > 0 && value < 1 ? Math.max(digits, 1) : digits).replace(/\.0(?= %)/, "");
+const share = (value, digits = 0) => percent(value, value > 0 && value < 1 ? Math.max(digits, 1) : digits).replace(/\.0(?= %)/, "").replace(" %", "\u00a0%");
 
 function receive() {
   if (!props.value) return;

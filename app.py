@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 # Before torch and gradio are imported. One thread: a second gains nothing on two cores and starves the server.
@@ -13,6 +14,7 @@ os.environ["GRADIO_ANALYTICS_MAX_EVENTS"] = "1"
 os.environ["GRADIO_ANALYTICS_CACHE_FREQUENCY"] = str(10**9)
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import gradio as gr
@@ -77,8 +79,20 @@ def launch_options() -> dict:
     }
 
 
+def share_memory_pools() -> None:
+    """Let all threads take memory from two pools.
+
+    glibc gives many threads one each, and what a handler or a training has freed in one is of no use to the next: a
+    server would seem to grow for hours. Elsewhere there is nothing to do.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL("libc.so.6").mallopt(-8, 2)  # M_ARENA_MAX of malloc.h
+
+
 def main() -> None:
     """Serve until stopped."""
+    share_memory_pools()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     if os.environ.get("GLASSFORMER_LOG", "on") != "off":
         write_actions(sys.stderr)

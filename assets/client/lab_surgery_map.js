@@ -16,7 +16,12 @@ function ofHead({ shape, values }, layer, head) {
 }
 
 const rgbOf = ([r, g, b]) => `rgb(${r},${g},${b})`;
-const inkOn = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#10122b" : "#ffffff");
+/* Black or white, whichever has the greater contrast (WCAG 2): one of them always has at least 4.58 to 1. */
+function inkOn(colour) {
+  const [r, g, b] = colour.map((value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
+
 
 /* A strip of cells, one a key, as a background; its darkest cell is the key that gets most. */
 function stripBackground(values, scale) {

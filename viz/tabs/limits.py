@@ -20,6 +20,7 @@ MEGABYTE = 1_000_000
 LARGEST_UPLOAD = 20  # MB a file, both files of a model together
 # MB of any other request. The largest that the page sends is a million characters of pairs, each at most 6 bytes.
 LARGEST_REQUEST = 8
+MOST_SWALLOWED = 200  # MB of a refused one that are taken in so that its sender hears why
 UPLOAD = "/upload"
 
 
@@ -85,11 +86,21 @@ class RequestLimits:
             return
         status, code, values = refusal
         write("request" if not is_upload else "upload", outcome="refused", ms=0.0, code=code)
-        # The connection is not kept: what is still being sent on it is not wanted.
+        await _swallow(receive)  # who is still sending cannot hear an answer
+        # The connection is not kept: beyond what was swallowed, nothing more of it is wanted.
         answer = JSONResponse(
             {"detail": say(language, f"hosting.{code}", **values)}, status, headers={"Connection": "close"}
         )
         await answer(scope, receive, send)
+
+
+async def _swallow(receive: Receive) -> None:
+    """Take in a refused body, up to a bound, and keep nothing of it."""
+    n_bytes, more = 0, True
+    while more and n_bytes < MOST_SWALLOWED * MEGABYTE:
+        message = await receive()
+        n_bytes += len(message.get("body", b""))
+        more = message["type"] == "http.request" and message.get("more_body", False)
 
 
 def _bounded(receive: Receive, limit: int, language: str) -> Receive:

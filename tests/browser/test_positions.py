@@ -138,7 +138,7 @@ def test_the_curves_follow_the_chosen_dimensions_and_a_click_on_a_column_adds_it
     stored = shipped_checkpoint("copy").model.src_embedding.positions.numpy()
     drawn = [np.array(trace["y"]) for trace in plot_data(page, 0)]
     assert all(any(np.allclose(curve, stored[:, d]) for d in range(stored.shape[1])) for curve in drawn)
-    matrix = page.locator("[role=tabpanel] .js-plotly-plot").nth(1)
+    matrix = page.locator("[role=tabpanel]:visible .js-plotly-plot").nth(1)
     matrix.locator(".nsewdrag").click(position={"x": 60, "y": 60})
     settle(page)
     page.wait_for_function(

@@ -48,7 +48,7 @@ class FairQueue(Queue):
     def __init__(self, **options: object) -> None:
         super().__init__(**options)
         self._turn: defaultdict[str, int] = defaultdict(int)  # of a lane: the one that is being served
-        # Seconds between two looks at the queue. Gradio's thousand a second keep a twentieth of a core busy for nothing.
+        # Seconds between two looks at the queue: Gradio's thousand a second keep a twentieth of a core busy.
         self.sleep_when_free = 0.004
         self.progress_update_sleep_when_free = 0.25  # no event here reports its progress that way
 

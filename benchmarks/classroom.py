@@ -48,7 +48,7 @@ async def decoding(url: str, events: dict, number: int, until: float, seen: dict
                 written = " ".join(step["token"]["label"] for step in run["steps"][:-1])
                 seen["others"] += source != text
                 seen["wrong"] += written != text
-            await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - asked)))
+            await asyncio.sleep(max(0.0, min(asked + EVERY, until) - time.monotonic()))
 
 
 async def training(url: str, events: dict, seen: dict) -> None:

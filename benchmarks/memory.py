@@ -15,8 +15,8 @@ from viz.tabs.training_settings import NAMES, default_settings
 BUDGET = 5.0  # percent
 DECODES, TRAININGS = 500, 20
 DECODES_OF_ONE = 20  # then their tab closes
-WARM_UP = 100, 4  # decodes and trainings before the first look
-STEPS = 25  # of a training: with two evaluations and their maps
+WARM_UP = 60, 4  # decodes and trainings before the first look
+SHORT = {"steps": 25, "max_length": 3, "batch_size": 16}  # of a training: two evaluations, their maps, and soon over
 SECONDS_KEPT = 0.5  # in the place of ten minutes, so that those who left are forgotten while we look
 
 
@@ -36,7 +36,7 @@ async def decoding(url: str, events: dict, decodes: int) -> None:
 
 async def training(url: str, events: dict, trainings: int) -> None:
     """So many short trainings, a visitor each."""
-    settings = {**default_settings("copy"), "steps": STEPS}
+    settings = {**default_settings("copy"), **SHORT}
     for seed in range(trainings):
         values = [*({**settings, "seed": seed}[name] for name in NAMES), None, "en"]
         async with Visitor(url, events) as visitor:

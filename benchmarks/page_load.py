@@ -16,9 +16,9 @@ from viz.tabs.runs import payload_of, run_payload
 from viz.tabs.session import first_session
 
 BUDGET = 2.0  # times as long as the bare page
-ROUNDS = 5
+ROUNDS = 3
 PATIENCE_MS = 30_000
-SETTLED_MS = 1000  # after the first view: what still comes counts, too
+SETTLED_MS = 500  # after the first view: what still comes counts, too
 
 # When a page is of use: ours shows what the example's decoding wrote and a map for each head, the bare one its button.
 OF_USE = {

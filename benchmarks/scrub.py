@@ -108,6 +108,9 @@ def run() -> Result:
         browser = playwright.chromium.launch(executable_path=system_chromium(), args=BROWSER_ARGUMENTS)
         size = {"width": 1440, "height": 900}
         with running() as server:
+            blank = browser.new_page(viewport=size)
+            blank.set_content(f"<input type=range max={TOKENS} value={TOKENS}>")
+            blank_times = key_times(blank, "input", SAMPLES)
             times, requests = of_stage(browser.new_page(viewport=size), server.url, file)
         program = ("-m", "benchmarks.peer_pages", "plotly")
         with running(program=program, GLASSFORMER_TRACE=str(file)) as peer:
@@ -120,6 +123,7 @@ def run() -> Result:
         f"milliseconds from a key to the painted frame, {LAYERS} layers x {HEADS} heads, {TOKENS} tokens",
         milliseconds={"median": median(times), "p95": percentile(times, 95), "largest": max(times)},
         requests=len(requests),
+        blank_page_milliseconds={"median": median(blank_times), "p95": percentile(blank_times, 95)},
         figure_by_server_milliseconds={"median": median(peer_times), "p95": percentile(peer_times, 95)},
         times_as_fast=median(peer_times) / median(times),
     )

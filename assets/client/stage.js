@@ -80,6 +80,7 @@ function drawBar({ step, kind }) {
   setAttribute(slider, "aria-valuetext", words);
   setText(stepOf, words);
   for (const [act, button] of Object.entries(buttons)) button.disabled = step === { first: 0, back: 0, forward: steps, last: steps }[act];
+  root.classList.toggle("gf-stage-plays", playing);
   playButton.classList.toggle("gf-stage-is-playing", playing);
   setText(playWord, glassformer.t(`decode.${playing ? "pause" : step === steps ? "replay" : "play"}`));
   setAttribute(playButton, "aria-label", glassformer.t(playing ? "decode.pause_label" : "decode.play_label"));

@@ -26,6 +26,7 @@ def writer(seed: int = 10, eagerness: float = 0.2) -> Checkpoint:
     The last norm adds the same to every column, so what is added to a row of the output matrix moves its logit.
     """
     made = tiny_checkpoint(seed=seed)
+    made.model.double()
     for parameter in made.model.parameters():
         parameter.mul_(2)
     made.model.decoder.final_norm.weight.fill_(1.0)
@@ -108,10 +109,10 @@ def test_with_its_own_output_as_the_reference_nothing_parts_and_both_curves_agre
     for forced, free in zip(found.forced, found.free, strict=False):
         assert forced.token == free.token
         assert forced.rank == 1
-        assert math.exp(forced.log_prob) == pytest.approx(math.exp(free.log_prob), abs=1e-6)
-        assert math.exp(forced.log_prob) == pytest.approx(math.exp(free.reference_log_prob), abs=1e-6)
+        assert math.exp(forced.log_prob) == pytest.approx(math.exp(free.log_prob), abs=1e-9)
+        assert math.exp(forced.log_prob) == pytest.approx(math.exp(free.reference_log_prob), abs=1e-9)
     if found.finished:
-        assert found.forced_log_prob == pytest.approx(found.free_log_prob, abs=1e-5)
+        assert found.forced_log_prob == pytest.approx(found.free_log_prob, abs=1e-9)
 
 
 @settings(max_examples=10)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from transformer.checkpoints import Checkpoint
-from transformer.conditions import USUAL, Conditions, together
+from transformer.conditions import USUAL, Conditions, NextLogitsUnder, together
 from transformer.faults import N_PADDING, Fault, chosen_faults
 from transformer.search import GREEDY, Search
 from transformer.tracing import Trace, encode_source, trace_text
@@ -65,13 +65,14 @@ def faulty_run(
 def next_distributions(checkpoint: Checkpoint, trace: Trace, conditions: Conditions) -> np.ndarray:
     """What the network holds probable at each step of ``trace`` when it is fed that run's tokens: float64 [T, V].
 
-    It goes step by step as decoding does, so a mask that shows the future has no more to show than is written.
+    It goes step by step as decoding does, so a mask that shows the future has no more to show than is written, and
+    always through ``model.py``: a shorter way on one side alone would differ by its rounding.
     Under conditions that begin with another token, that one is fed first.
     """
     model = checkpoint.model_on("cpu")
     fed = (conditions.first_id, *trace.tgt_in_ids[1:])
     with torch.inference_mode(), conditions.changing(model):
-        next_logits = conditions.next_logits(model, torch.tensor([trace.src_ids]))
+        next_logits = NextLogitsUnder(conditions, model, torch.tensor([trace.src_ids]))
         logits = torch.cat([next_logits(torch.tensor([token_id])) for token_id in fed])  # [T, V]
     return logits.double().softmax(dim=-1).numpy()
 

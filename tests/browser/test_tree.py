@@ -25,7 +25,7 @@ def wait_for_words(page: Page, selector: str, words: str) -> None:
 
 def show_tree(page: Page, settle) -> None:
     page.locator(".gf-tree").scroll_into_view_if_needed()
-    page.wait_for_selector(".gf-tree-node")
+    page.wait_for_selector(".gf-tree:not(.gf-tree-stale) .gf-tree-node")
     settle(page)
 
 

@@ -53,6 +53,7 @@ def bar(page: Page) -> str:
     return page.locator(".gf-stage .gf-change p").inner_text()
 
 
+@pytest.mark.first_visit  # it leaves settings behind that the tree is made with
 def test_a_choice_of_search_decodes_again_at_once_and_the_status_names_it(page, settle):
     assert status(page).startswith("Greedy search: log-probability ")
     assert page.locator(".gf-search input:visible").count() == 0

@@ -19,6 +19,7 @@ TEXT = "3 1 7 3 10 2"
 
 def open_lab(page, settle) -> None:
     open_tab(page, "lab")
+    page.locator(".gf-benches [role=tab][data-tab-id=lab_faults]").click()
     page.locator(".gf-faults").scroll_into_view_if_needed()  # a bench asks for its answer when it is looked at
     page.wait_for_selector(".gf-faults-say:not(:empty)")
     settle(page)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from playwright.sync_api import expect
+
 from browser.accessibility import serious_findings
 from browser.looks import badly_sized, leaks, too_wide, visible_texts
 from browser.visit import choose_language, open_tab
@@ -32,9 +34,10 @@ def test_a_pair_is_shown_as_recorded_then_trained_stopped_and_kept(page, settle)
     assert page.locator(".gf-pair .gf-samples tbody tr").count() == 5
     assert not serious_findings(page, ".gf-pair")
     choose_language(page, "中文")
-    page.wait_for_function("document.querySelector('.gf-pair-go').textContent === '两边一起训练'")
-    assert "自由解码" in finding(page)
+    expect(page.locator(".gf-pair-go")).to_have_text("两边一起训练")
+    expect(page.locator(".gf-pair-says")).to_contain_text("自由解码")
     choose_language(page, "English")
+    expect(page.locator(".gf-pair-says")).to_contain_text("Accuracy in training does not show the bug")
 
     page.locator("[data-bug=post_ln_deep]").click()  # the one that takes longest: it is not over before it is stopped
     page.locator(".gf-pair-go").click()
@@ -42,18 +45,18 @@ def test_a_pair_is_shown_as_recorded_then_trained_stopped_and_kept(page, settle)
     page.wait_for_function("document.querySelector('.gf-pair .gf-progress').getAttribute('aria-valuenow') > 3")
     page.locator("[data-bug=no_positions]").click()  # the record of another one meanwhile, and back
     page.wait_for_selector(".gf-pair[data-state=recorded]")
-    assert page.locator("[data-bug=post_ln_deep]").inner_text().endswith("trains …")
+    expect(page.locator("[data-bug=post_ln_deep]")).to_contain_text("trains …")
     page.locator("[data-bug=post_ln_deep]").click()
     asked = time.monotonic()
     page.locator(".gf-pair-stop").click()
     page.wait_for_selector(".gf-pair[data-state=stopped]")
     assert time.monotonic() - asked < STOP_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    assert page.locator(".gf-pair-sentence").inner_text().startswith("Stopped at step")
+    expect(page.locator(".gf-pair-sentence")).to_contain_text("Stopped at step")
     assert finding(page)
-    assert page.locator(".gf-pair-go").is_enabled()
+    expect(page.locator(".gf-pair-go")).to_be_enabled()
     page.locator("[data-bug=leaking_causal_mask]").click()
     page.locator("[data-bug=post_ln_deep]").click()
-    assert page.locator(".gf-pair-sentence").inner_text().startswith("Stopped at step")  # it is kept
+    expect(page.locator(".gf-pair-sentence")).to_contain_text("Stopped at step")  # it is kept
 
     page.set_viewport_size({"width": 390, "height": 800})
     settle(page)

@@ -9,7 +9,8 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -21,7 +22,16 @@ from benchmarks.measuring import BenchmarkFailed
 from browser.server import Server
 from find_chromium import system_chromium
 
-__all__ = ["BROWSER_ARGUMENTS", "Refused", "Visitor", "percentile", "resident_megabytes", "running", "system_chromium"]
+__all__ = [
+    "BROWSER_ARGUMENTS",
+    "Refused",
+    "Visitor",
+    "percentile",
+    "resident_megabytes",
+    "running",
+    "running_together",
+    "system_chromium",
+]
 
 NEWS = ("process_generating", "process_completed")
 LONGEST_LINE = 2**24  # bytes of one message: a run of the largest model is a fraction of it
@@ -57,6 +67,13 @@ def running(**options: object) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def running_together(*options: dict[str, object]) -> Iterator[list[Server]]:
+    """One ``running`` for each of ``options``, started at the same time: a start keeps one core busy."""
+    with ExitStack() as stack, ThreadPoolExecutor() as threads:
+        yield list(threads.map(lambda each: stack.enter_context(running(**each)), options))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, sync_playwright
 
-from benchmarks.live import BROWSER_ARGUMENTS, running, system_chromium
+from benchmarks.live import BROWSER_ARGUMENTS, running_together, system_chromium
 from benchmarks.measuring import Result, at_most
 from benchmarks.scrub import HEADS, LAYERS, TOKENS, run_of
 from viz.tabs.runs import payload_of, run_payload
@@ -81,8 +81,7 @@ def run() -> Result:
     loads: dict[str, list[Load]] = defaultdict(list)
     with (
         sync_playwright() as playwright,
-        running() as ours,
-        running(program=("-m", "benchmarks.peer_pages", "bare")) as bare,
+        running_together({}, {"program": ("-m", "benchmarks.peer_pages", "bare")}) as (ours, bare),
     ):
         browser = playwright.chromium.launch(executable_path=system_chromium(), args=BROWSER_ARGUMENTS)
         urls = {"ours": f"{ours.url}/?lang=en", "bare": f"{bare.url}/"}

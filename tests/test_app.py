@@ -207,7 +207,9 @@ def test_a_model_that_is_not_on_the_list_is_refused(untroubled, model):
 @pytest.mark.parametrize("model", ["nothing", "../copy", None, 5, ["copy"]])
 def test_a_link_with_an_unknown_model_opens_with_the_first_one(untroubled, model):
     *_, status = api_client.forge(
-        untroubled, api_client.dependency(untroubled, "open_link"), ["3 1", model, None, None, "en"]
+        untroubled,
+        api_client.dependency(untroubled, "open_link"),
+        [{"text": "3 1", "model": model}, None, None, "en"],
     )
     assert "3 tokens in" in status
 

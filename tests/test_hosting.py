@@ -215,6 +215,26 @@ def test_the_page_goes_out_compressed_once_and_whole(monkeypatch, taken, sent):
     assert len(packed) == (1 if sent else 0)
 
 
+def test_a_script_of_gradio_s_is_asked_for_once_and_kept_by_browsers():
+    asked = []
+
+    async def app(scope, receive, send):
+        asked.append(scope["path"])
+        status = 404 if "lost" in scope["path"] else 200
+        await Response("let a = 1;" * 200, status, media_type="text/javascript")(scope, receive, send)
+
+    kept = Compressed(app)
+    files = ["/assets/Index-BtpqUM30.js", "/glass/assets/Index-BtpqUM30.js"]
+    for answer in fetch(kept, *files, *files, **{"Accept-Encoding": "br"}):
+        assert (answer.text, answer.headers["content-encoding"]) == ("let a = 1;" * 200, "br")
+        assert "immutable" in answer.headers["cache-control"]
+    assert asked == files
+    others = ["/assets/lost-BtpqUM30.js", "/theme.css", "/gradio_api/file=/assets/run.json"]
+    for answer in fetch(kept, *others, *others, **{"Accept-Encoding": "br"}):
+        assert "cache-control" not in answer.headers
+    assert asked == [*files, *others, *others]
+
+
 def test_answers_that_come_bit_by_bit_are_not_held_back_to_be_compressed():
     async def app(scope, receive, send):
         await StreamingResponse(iter(["data: 1\n\n"] * 1000), media_type="text/event-stream")(scope, receive, send)

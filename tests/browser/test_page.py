@@ -44,6 +44,16 @@ def test_on_arrival_an_example_is_decoded_without_a_click(page):
     assert " ms on CPU" in status(page)
 
 
+def test_who_asks_for_nothing_costs_the_server_no_question_on_arrival(new_context, server_url):
+    context = new_context()
+    questions = []
+    context.on("request", lambda request: request.method == "POST" and questions.append(request.url))
+    visit = Visit(context, server_url, lang="en", dark=False, width=1440, height=900, query={})
+    assert written_labels(visit.page)
+    visit.close()
+    assert (questions, visit.problems) == ([], [])
+
+
 def test_the_page_has_one_heading_of_the_first_rank_and_a_language(page):
     assert page.locator("h1").all_inner_texts() == ["Glassformer"]
     assert page.title() == "Glassformer"

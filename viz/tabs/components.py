@@ -37,6 +37,11 @@ class ClientView(gr.HTML):
     def api_info(self) -> dict:
         return {"type": "string"}
 
+    @classmethod
+    def get_component_class_id(cls) -> str:
+        """One for all views: for each id that it does not know, Gradio's page looks for a component's files anew."""
+        return gr.HTML.get_component_class_id()
+
 
 class TraceChannel(ClientView):
     """Invisible: hands each new run to ``glassformer.setTrace`` once, for every view in the browser."""

@@ -11,7 +11,7 @@ from viz.tabs.cost import build_cost_tab
 from viz.tabs.decode import build_decode_tab
 from viz.tabs.header import SHARE_SCRIPT, build_header, device_choices, model_choices
 from viz.tabs.lab import build_lab_tab
-from viz.tabs.language import LANGUAGES, Texts
+from viz.tabs.language import Texts
 from viz.tabs.masks import build_masks_tab
 from viz.tabs.positions import build_positions_tab
 from viz.tabs.public_interface import build_public_interface
@@ -26,10 +26,11 @@ from viz.tabs.training_worker import page_trainings
 from viz.tabs.xray import build_xray_tab
 
 CACHE_SECONDS = (600, 3600)  # files made for visitors: how often old ones are looked for, and how old is old
-# Read in the browser when the page opens: what the address asks for.
-LANGUAGE_SCRIPT = "(language, session) => [glassformer.language, session]"
-LINK_SCRIPT = """(text, model, session, device, language) =>
-  [glassformer.query("text") ?? "", glassformer.query("model") ?? "", session, device, glassformer.language]"""
+# Read in the browser when the page opens: what the address asks for, if it asks for anything.
+ASKED_SCRIPT = """() => {
+  const [text, model] = ["text", "model"].map((name) => glassformer.query(name) ?? "");
+  return text || model ? { text, model } : undefined; // nothing: the component stays as it is
+}"""
 
 
 def build_page() -> Page:
@@ -145,35 +146,25 @@ def _wire_header(shared: Shared, header: dict) -> None:
 
     words = [shared.status, shared.model, *texts.components]
     shared.language.input(None, shared.language, None, js="(language) => glassformer.setLanguage(language)")
-    shared.language.input(use_language, [shared.language, shared.session], words, **PRIVATE)
+    # Also on arrival, where the browser sets the language that the address asks for.
+    shared.language.change(use_language, [shared.language, shared.session], words, **PRIVATE)
     header["share"].click(None, [shared.text, shared.model, shared.language], header["share"], js=SHARE_SCRIPT)
 
 
 def _wire_arrival(page: gr.Blocks, shared: Shared) -> None:
-    """Give a visitor the language, model and text that the address asks for."""
-    texts = shared.texts
+    """Give a visitor the language, model and text that the address asks for.
 
-    def greet(language: str, session: Session) -> tuple:
-        if language not in LANGUAGES or language == "en":
-            return "en", *[gr.skip()] * (2 + len(texts.components))
-        choices = gr.update(choices=model_choices(language, session))
-        return language, status_line(run_facts(language, session)), choices, *texts.updates(language)
-
-    page.load(
-        greet,
-        [shared.language, shared.session],
-        [shared.language, shared.status, shared.model, *texts.components],
-        js=LANGUAGE_SCRIPT,
-        **PRIVATE,
-    )
-
-    asked_text, asked_model = gr.Textbox(visible=False), gr.Textbox(visible=False)
+    The browser finds out what that is; who asks for nothing, as most do, costs the server no question.
+    """
+    page.load(None, None, shared.language, js="() => glassformer.language")
+    asked = gr.JSON(visible=False)  # {"text": ..., "model": ...}
+    page.load(None, None, asked, js=ASKED_SCRIPT)
     outputs = [shared.session, shared.channel, shared.text, shared.model, shared.examples, shared.status]
 
     @or_problem(len(outputs))
-    def open_link(text: str, model: str, session: Session, device: str, language: str) -> tuple:
-        if not text and not model:
-            return tuple(gr.skip() for _ in outputs)
+    def open_link(asked: object, session: Session, device: str, language: str) -> tuple:
+        asked = asked if isinstance(asked, dict) else {}  # a program may send anything in its place
+        text, model = asked.get("text"), asked.get("model")
         if model in shipped_names():
             session = session.with_model(model)
         examples = example_texts(session.checkpoint.task)
@@ -182,11 +173,11 @@ def _wire_arrival(page: gr.Blocks, shared: Shared) -> None:
         shown = (session.trace.text, session.model_name, gr.update(choices=examples, value=None))
         return session, payload_of(session), *shown, facts
 
-    page.load(
+    asked.change(
         open_link,
-        [asked_text, asked_model, shared.session, shared.device, shared.language],
+        [asked, shared.session, shared.device, shared.language],
         outputs,
-        js=LINK_SCRIPT,
+        js="(asked, session, device) => [asked, session, device, glassformer.language]",
         show_progress="hidden",
         api_visibility="private",
         concurrency_id=INFER["concurrency_id"],

@@ -37,6 +37,11 @@ class ClientView(gr.HTML):
 
     def api_info(self) -> dict:
         return {"type": "string"}
+
+    @classmethod
+    def get_component_class_id(cls) -> str:
+        """One for all views: for each id that it does not know, Gradio's page looks for a component's files anew."""
+        return gr.HTML.get_component_class_id()
     from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
     from gradio.blocks import Block
     if TYPE_CHECKING:

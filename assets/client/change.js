@@ -18,6 +18,7 @@ function makeChangeBar(box, goBack) {
 
   function draw() {
     const change = glassformer.trace?.change;
+    if (box.hidden && !change) return;
     box.hidden = !change;
     if (!change) return;
     words.replaceChildren(...sentenceNodes(sentence(change)));

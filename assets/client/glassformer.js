@@ -172,8 +172,7 @@ window.glassformer = (() => {
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.max(1, Math.round(width * ratio));
     canvas.height = Math.max(1, Math.round(height * ratio));
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
+    if (canvas.style) Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` }); // else it is off screen
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     return context;

@@ -3,6 +3,7 @@
    The other parts are stage_model.js, stage_flow.js, stage_maps.js, stage_candidates.js and change.js. */
 const root = element.querySelector(".gf-stage");
 const slider = root.querySelector("input[type=range]");
+const done = root.querySelector(".gf-stage-done"); // the part of the slider's track that lies behind
 const playButton = root.querySelector("[data-act=play]");
 const playWord = root.querySelector(".gf-stage-play-word");
 const stepOf = root.querySelector(".gf-stage-step-of");
@@ -12,11 +13,13 @@ const kindButtons = [...root.querySelectorAll("button[data-kind]")];
 const tipBox = root.querySelector(".gf-stage-tip");
 const STEP_TIME = 1100; // milliseconds a step at speed 1
 const MOVE_TIME = 420; // of which the lines move
+const LISTEN_TIME = 150; // milliseconds until a step is announced
 
 let hovered = NOBODY;
 let speed = 1;
 let timer = null; // set while playing
 let onShow = false; // whether this tab is the one that is looked at
+let announcement = null; // the timer of the next one
 let movement = null; // the lines on their way: {start, time}
 
 const flow = makeFlow(root, { hover: setHover, pin });
@@ -49,7 +52,7 @@ function draw({ move = false } = {}) {
   }));
   const still = !move || window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   movement = still ? null : { start: performance.now(), time: MOVE_TIME / Math.max(1, speed) };
-  if (still) flow.drawLines(selection, focus, pattern, 1);
+  if (still) flow.draw(selection, focus, pattern, 1);
   else requestAnimationFrame(moveLines);
 }
 
@@ -57,7 +60,7 @@ function moveLines(now) {
   if (!movement || !root.isConnected) return;
   const share = Math.min(1, Math.max(0, (now - movement.start) / movement.time));
   const { selection, pattern, focus } = current();
-  flow.drawLines(selection, focus, pattern, share);
+  flow.draw(selection, focus, pattern, share);
   if (share >= 1) movement = null;
   else requestAnimationFrame(moveLines);
 }
@@ -66,20 +69,20 @@ function moveLines(now) {
 function say(selection, focus) {
   const box = root.querySelector(".gf-stage-say");
   const sentences = [lookSentence(selection, focus), sureSentence(selection, focus)].filter(Boolean);
-  box.replaceChildren(...sentences.flatMap((sentence, i) => [...(i ? [document.createTextNode(" ")] : []), ...sentenceNodes(sentence)]));
+  setNodes(box, sentences.flatMap((sentence, i) => [...(i ? [document.createTextNode(" ")] : []), ...sentenceNodes(sentence)]));
   return box.textContent;
 }
 
 function drawBar({ step, kind }) {
   const steps = glassformer.trace.steps.length;
   const playing = timer !== null;
-  slider.max = steps;
+  setAttribute(slider, "max", steps);
   slider.value = step;
-  slider.style.setProperty("--done", `${(100 * step) / steps}%`);
+  done.style.backgroundSize = `${(100 * step) / steps}% 100%`;
   const words = glassformer.t("decode.step_of", { step, steps });
   setAttribute(slider, "aria-valuetext", words);
   setText(stepOf, words);
-  for (const [act, button] of Object.entries(buttons)) button.disabled = step === { first: 0, back: 0, forward: steps, last: steps }[act];
+  for (const [act, button] of Object.entries(buttons)) setProperty(button, "disabled", step === { first: 0, back: 0, forward: steps, last: steps }[act]);
   root.classList.toggle("gf-stage-plays", playing);
   playButton.classList.toggle("gf-stage-is-playing", playing);
   setText(playWord, glassformer.t(`decode.${playing ? "pause" : step === steps ? "replay" : "play"}`));
@@ -88,14 +91,18 @@ function drawBar({ step, kind }) {
   for (const button of kindButtons) setAttribute(button, "aria-pressed", button.dataset.kind === kind);
 }
 
-/* What was written, for those who listen. */
-function announce({ step }) {
-  const { steps } = glassformer.trace;
-  root.querySelector(".gf-stage-live").textContent = step === 0
-    ? glassformer.t("decode.live_start", { steps: steps.length })
-    : glassformer.t("decode.live_step", {
-      step, steps: steps.length, token: steps[step - 1].token.label, percent: percentWords(Math.exp(steps[step - 1].log_prob)),
-    });
+/* What was written, for those who listen: once the step stays, since nobody can hear thirty a second. */
+function announce() {
+  clearTimeout(announcement);
+  announcement = setTimeout(() => {
+    const { steps } = glassformer.trace;
+    const { step } = glassformer.selection;
+    setText(root.querySelector(".gf-stage-live"), step === 0
+      ? glassformer.t("decode.live_start", { steps: steps.length })
+      : glassformer.t("decode.live_step", {
+        step, steps: steps.length, token: steps[step - 1].token.label, percent: percentWords(Math.exp(steps[step - 1].log_prob)),
+      }));
+  }, LISTEN_TIME);
 }
 
 /* Pointing and pinning */
@@ -203,7 +210,7 @@ function rebuild() {
   onShow = flow.layout();
   draw();
   maps.follow(current().focus);
-  announce(glassformer.selection);
+  announce();
 }
 glassformer.on("trace", element, rebuild);
 glassformer.on("selection", element, ({ changed }) => {
@@ -211,9 +218,10 @@ glassformer.on("selection", element, ({ changed }) => {
   if (changed.includes("kind")) hovered = NOBODY;
   draw({ move: timer !== null || changed.includes("head") || changed.includes("layer") });
   if (changed.includes("step") || changed.includes("query")) maps.follow(current().focus);
-  if (changed.includes("step")) announce(glassformer.selection);
+  if (changed.includes("step")) announce();
+  root.getBoundingClientRect(); // lays the page out now, in the time that is free until the next frame, and not within it
 });
-glassformer.on("language", element, () => { draw(); if (glassformer.trace) announce(glassformer.selection); });
+glassformer.on("language", element, () => { draw(); if (glassformer.trace) announce(); });
 glassformer.on("theme", element, () => { maps.forget(); flow.forget(); draw(); });
 new ResizeObserver(() => {
   onShow = flow.layout();

@@ -2,6 +2,7 @@
    force({step, candidate}) for the one at that place, force({step, text}) for any other token, as typed. */
 
 const N_SHOWN = 8;
+const MAY_BE_CUT = 6; // characters: of so many even the widest fit
 
 function makeCandidates(root, force) {
   const name = root.querySelector(".gf-stage-candidates-name");
@@ -9,7 +10,7 @@ function makeCandidates(root, force) {
   const rest = root.querySelector(".gf-stage-rest");
   const hint = root.querySelector(".gf-stage-candidates-hint");
   const another = root.querySelector(".gf-stage-another");
-  const field = another.querySelector("input");
+  const [field, write] = ["input", "button"].map((tag) => another.querySelector(tag));
 
   /* The rows stay, so that the bars grow and shrink from one step to the next. */
   const rows = Array.from({ length: N_SHOWN }, (_, candidate) => {
@@ -41,18 +42,19 @@ function makeCandidates(root, force) {
   function draw({ step }) {
     const { trace } = glassformer;
     const written = step === 0 ? null : trace.steps[step - 1];
-    name.textContent = written ? glassformer.t("decode.candidates", { step }) : glassformer.t("decode.candidates_none");
-    list.hidden = !written;
+    setText(name, written ? glassformer.t("decode.candidates", { step }) : glassformer.t("decode.candidates_none"));
+    setProperty(list, "hidden", !written);
     const shown = written ? written.candidates.slice(0, N_SHOWN) : [];
     rows.forEach(({ row, button, token, bar, number }, i) => {
-      row.hidden = i >= shown.length;
+      setProperty(row, "hidden", i >= shown.length);
       if (row.hidden) return;
       const [label, probability] = shown[i];
       const isWritten = label === written.token.label;
       const share = percent(probability, 1);
       row.classList.toggle("gf-stage-is-written", isWritten);
       setText(token, label);
-      bar.style.transform = `scaleX(${probability.toFixed(4)})`;
+      token.classList.toggle("gf-stage-cut", label.length > MAY_BE_CUT);
+      bar.style.backgroundSize = `${(100 * probability).toFixed(2)}% 100%`; // painted anew, but nothing is laid out
       setText(number, share);
       setAttribute(button, "aria-current", isWritten);
       setAttribute(button, "aria-disabled", isWritten || trace.is_fixed);
@@ -61,13 +63,13 @@ function makeCandidates(root, force) {
       setAttribute(button, "title", words);
     });
     const others = 1 - shown.reduce((sum, [, probability]) => sum + probability, 0);
-    rest.textContent = written
+    setText(rest, written
       ? glassformer.t("decode.rest", { percent: percent(Math.max(0, others), 1) })
-      : glassformer.t("decode.candidates_wait");
+      : glassformer.t("decode.candidates_wait"));
     setText(hint, glassformer.t(`decode.candidates_${trace.is_fixed ? "fixed" : "hint"}`));
-    hint.hidden = another.hidden = !written;
-    field.placeholder = glassformer.t("decode.another_example");
-    field.disabled = another.querySelector("button").disabled = trace.is_fixed;
+    for (const part of [hint, another]) setProperty(part, "hidden", !written);
+    setProperty(field, "placeholder", glassformer.t("decode.another_example"));
+    for (const part of [field, write]) setProperty(part, "disabled", Boolean(trace.is_fixed));
   }
 
   return { draw, forget() { field.value = ""; } };

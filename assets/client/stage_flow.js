@@ -1,6 +1,10 @@
-/* The source above, the target below, and the lines of attention between or among them. */
+/* The source above, the target below, and the lines of attention between or among them.
+   Everything that many chips change with every step is painted on the canvas behind them: how warm each looks and its
+   percentage. As elements, eighty of them would be styled and laid out anew each time. */
 
 const KIND_COLOUR = { cross: "cross", encoder_self: "encoder-self", decoder_self: "decoder-self" };
+
+const FAINT = 0.03; // weights below are shown by a thin line alone: a tint of half of that is not seen
 
 /* Quick at first, then settling: how far a movement has come at a share of its time. */
 const eased = (share) => 1 - (1 - share) ** 3;
@@ -11,10 +15,11 @@ function makeFlow(root, { hover, pin }) {
   const rows = { source: root.querySelector(".gf-stage-source"), target: root.querySelector(".gf-stage-target") };
   const slots = { source: [], target: [] };
   let anchors = { source: [], target: [] };
-  const heats = new WeakMap(); // how warm each chip looks, from "0%" to "50%"
+  let signs = { source: [], target: [] }; // what is painted at each chip: {heat, words}, null where none is to be
   let context = null;
   let size = { width: 0, height: 0 };
-  let colour = {}; // of each kind, in the theme in force
+  let corner = 0; // the radius of a chip's corners, in pixels
+  let paint = null; // colours of the theme in force
   let shown = null; // what the lines looked like last: {kind, origin, weights} of one row, or null
 
   /* A chip with room above and below for what it has to say, so that nothing moves when it says it. */
@@ -24,13 +29,10 @@ function makeFlow(root, { hover, pin }) {
     slot.dataset.index = index;
     const chip = glassformer.tokenChip(token);
     chip.dataset.token = token.label;
-    const above = document.createElement("span");
-    above.className = "gf-stage-above";
-    const below = document.createElement("span");
-    below.className = "gf-stage-below";
-    slot.append(above, chip, below);
+    slot.append(chip);
+    if (side === "source") slot.append(glassformer.node("span", "gf-stage-place", String(index + 1)));
     rows[side].append(slot);
-    return { slot, chip, above, below, token };
+    return { slot, chip };
   }
 
   function build(trace) {
@@ -43,7 +45,7 @@ function makeFlow(root, { hover, pin }) {
     }
     const longest = Math.max(slots.source.length, slots.target.length);
     root.dataset.length = longest > 26 ? "long" : longest > 11 ? "medium" : "short";
-    slots.source.forEach(({ below }, index) => { below.textContent = index + 1; });
+    signs = { source: [], target: [] };
     shown = null;
   }
 
@@ -51,15 +53,30 @@ function makeFlow(root, { hover, pin }) {
   function layout() {
     const box = flow.getBoundingClientRect();
     if (!box.width) return false;
+    cutWhereTooLong([...slots.source, ...slots.target].map(({ chip }) => chip));
     size = { width: box.width, height: box.height };
     context = glassformer.fitCanvas(canvas, size.width, size.height);
+    // Here, since a font or a direction that is to be looked up makes the browser style the whole page first.
+    Object.assign(context, {
+      font: `600 14px ${glassformer.colour("font")}`, direction: "ltr", textAlign: "center", textBaseline: "middle", lineCap: "round",
+    });
     const place = ({ slot, chip }) => {
       const outer = slot.getBoundingClientRect();
       const inner = chip.getBoundingClientRect();
-      return { x: inner.left + inner.width / 2 - box.left, top: outer.top - box.top, bottom: outer.bottom - box.top, chipTop: inner.top - box.top };
+      const [left, chipTop] = [inner.left - box.left, inner.top - box.top];
+      return {
+        x: left + inner.width / 2, top: outer.top - box.top, bottom: outer.bottom - box.top,
+        left, chipTop, width: inner.width, height: inner.height,
+      };
     };
     anchors = { source: slots.source.map(place), target: slots.target.map(place) };
+    corner = parseFloat(getComputedStyle(slots.source[0].chip).borderTopLeftRadius);
     return true;
+  }
+
+  function colours() {
+    paint ??= Object.fromEntries(["muted", "cross", "encoder-self", "decoder-self"].map((name) => [name, glassformer.colour(name)]));
+    return paint;
   }
 
   /* How a target token came about, when the search did not choose it: "put_in" or "given" (kept from before that). */
@@ -81,7 +98,7 @@ function makeFlow(root, { hover, pin }) {
   /* One line. Across: an S from the asking chip to the asked one. Among tokens of one side: an arc, or a loop to itself. */
   function drawLine(kind, from, to, weight, alpha = 1) {
     if (weight < 0.004) return;
-    context.lineWidth = 1 + 8 * weight;
+    context.lineWidth = Math.max(1, 9 * weight); // at 1 a browser draws three times as fast as at 1.1
     context.globalAlpha = alpha * (0.1 + 0.85 * weight);
     context.beginPath();
     context.moveTo(from.x, from.y);
@@ -97,19 +114,26 @@ function makeFlow(root, { hover, pin }) {
       context.bezierCurveTo(from.x - bend, edge + height, to.x + bend, edge + height, to.x, to.y);
     }
     context.stroke();
+    if (weight < FAINT) return;
     context.globalAlpha = Math.min(1, alpha * (0.25 + weight));
     context.beginPath();
     context.arc(to.x, to.y, 1.5 + 3 * weight, 0, 2 * Math.PI);
     context.fill();
   }
 
-  /* Lines of one row (moving from where they were, when share < 1), of one column, or of every row. */
-  function drawLines(selection, focus, pattern, share) {
+  /* The whole canvas: lines of one row (moving from where they were, when share < 1), of one column, or of every row, and
+     over them the grounds and words of the chips. */
+  function draw(selection, focus, pattern, share) {
     if (!context) return;
-    const { kind } = selection;
-    colour[kind] ??= glassformer.colour(KIND_COLOUR[kind]);
+    const colour = colours()[KIND_COLOUR[selection.kind]];
     context.clearRect(0, 0, size.width, size.height);
-    Object.assign(context, { strokeStyle: colour[kind], fillStyle: colour[kind], lineCap: "round" });
+    context.strokeStyle = context.fillStyle = colour;
+    drawLines(selection, focus, pattern, share);
+    drawGrounds(colour);
+    drawWords(colour);
+  }
+
+  function drawLines({ kind }, focus, pattern, share) {
     if (focus.source === "step" && focus.query !== null) drawTrail(kind, focus.query, pattern, 0.2, 0.16);
     if (focus.query !== null) {
       const to = rowState(kind, focus.query, pattern);
@@ -127,6 +151,45 @@ function makeFlow(root, { hover, pin }) {
       else if (kind === "encoder_self") drawTrail(kind, pattern.rows, pattern, 0.1, 0.7);
     }
     context.globalAlpha = 1;
+  }
+
+  /* The ground of each chip: no line shows through it, and it is the warmer the more it is looked at. */
+  function drawGrounds(colour) {
+    context.fillStyle = colour;
+    for (const side of ["source", "target"])
+      signs[side].forEach(({ isWritten, heat }, index) => {
+        const { left, chipTop, width, height } = anchors[side][index];
+        context.clearRect(left, chipTop, width, height);
+        if (heat < FAINT && !isWritten) return;
+        context.globalAlpha = isWritten ? 1 : heat / 2;
+        context.beginPath();
+        context.roundRect(left, chipTop, width, height, corner);
+        context.fill();
+      });
+    context.globalAlpha = 1;
+  }
+
+  /* What each chip says, in the room that its slot leaves: above the source, below the target. And what comes next. */
+  function drawWords(colour) {
+    context.fillStyle = colour;
+    for (const [side, edge, inward] of [["source", "top", 1], ["target", "bottom", -1]])
+      signs[side].forEach(({ words, isWritten, isNext }, index) => {
+        const { x, left, chipTop, height, [edge]: end } = anchors[side][index];
+        if (words) context.fillText(words, x, end + inward * 10);
+        if (isWritten) drawArrow(left - 2, chipTop + height / 2);
+        if (!isNext) return;
+        context.fillStyle = paint.muted;
+        context.fillText("?", x, chipTop + height / 2 + 1);
+        context.fillStyle = colour;
+      });
+  }
+
+  function drawArrow(x, y) {
+    context.beginPath();
+    context.moveTo(x - 9, y - 6);
+    context.lineTo(x, y);
+    context.lineTo(x - 9, y + 6);
+    context.fill();
   }
 
   /* Where the first rows looked hardest, faintly: the way to this step, or all that a head of the encoder does. */
@@ -157,45 +220,54 @@ function makeFlow(root, { hover, pin }) {
     };
   }
 
-  /* What each chip says and how it looks at this step. */
+  /* What each chip says and how it looks at this step; draw() paints what of it is not an element. */
   function mark(selection, focus, pattern) {
     const { kind, step } = selection;
-    const pinned = { query: selection.query, key: selection.key };
-    const weightOf = (key) => (focus.query === null ? null : pattern.get(focus.query, key));
+    const narrow = root.dataset.length === "long"; // no room for a decimal, or for two words
     for (const side of ["source", "target"]) {
       const asks = sideOf(kind, "query") === side;
       const isAsked = sideOf(kind, "key") === side;
-      slots[side].forEach(({ slot, chip, above, below }, index) => {
-        const isPinned = (asks && pinned.query === index) || (isAsked && pinned.key === index);
-        const visible = side === "source" || index <= step;
-        const weight = isAsked && index < pattern.columns ? weightOf(index) : null;
-        const isAsking = asks && index === focus.query;
-        const isWritten = side === "target" && index === step && step > 0;
-        slot.classList.toggle("gf-stage-later", !visible);
-        slot.classList.toggle("gf-stage-next", side === "target" && index === step + 1);
-        slot.classList.toggle("gf-stage-new", isWritten);
-        chip.classList.toggle("gf-stage-asks", isAsking);
-        chip.classList.toggle("gf-stage-written", isWritten);
-        chip.classList.toggle("gf-stage-pinned", isPinned);
-        const origin = side === "target" ? originOf(index) : "";
-        chip.classList.toggle("gf-stage-put-in", origin === "put_in");
-        chip.classList.toggle("gf-stage-given", origin === "given");
-        const label = chip.dataset.token;
-        setAttribute(chip, "title", origin ? glassformer.t(`decode.${origin}_title`, { token: label, step: index }) : label);
-        setAttribute(chip, "tabindex", visible ? 0 : -1);
-        setAttribute(chip, "aria-hidden", !visible);
-        setAttribute(chip, "aria-pressed", isPinned);
-        const heat = weight === null ? 0 : weight;
-        chip.classList.toggle("gf-stage-hot", heat >= 0.01);
-        const heatShare = `${Math.round(heat * 50)}%`;
-        if (heats.get(chip) !== heatShare) chip.style.setProperty("--heat", heatShare);
-        heats.set(chip, heatShare);
-        const share = heat >= 0.01 ? percent(heat).replace(" ", "\u202f") : "";
-        const words = share || (isWritten ? glassformer.t("decode.written") : isAsking ? glassformer.t("decode.asks") : "");
-        setText(side === "source" ? above : below, words);
+      slots[side].forEach((slot, index) => {
+        const weighs = isAsked && focus.query !== null && index < pattern.columns;
+        const heat = weighs ? pattern.get(focus.query, index) : 0;
+        const look = {
+          isLater: side === "target" && index > step,
+          isNext: side === "target" && index === step + 1,
+          isWritten: side === "target" && index === step && step > 0,
+          isAsking: asks && index === focus.query,
+          isPinned: (asks && selection.query === index) || (isAsked && selection.key === index),
+          isHot: heat >= 0.01,
+          origin: side === "target" ? originOf(index) : "",
+        };
+        const share = look.isHot ? (narrow ? `${Math.round(100 * heat)} %` : percent(heat)).replace(" ", "\u202f") : "";
+        const word = look.isWritten ? "written" : look.isAsking && !narrow ? "asks" : null; // the two stand side by side
+        const words = share || (word ? glassformer.t(`decode.${word}`) : "");
+        signs[side][index] = { ...look, heat, words };
+        setAttribute(slot.chip, "aria-description", words);
+        const name = Object.values(look).join() + glassformer.language;
+        if (slot.look === name) return;
+        slot.look = name;
+        dress(slot, index, look);
       });
     }
     setAttribute(root, "data-attention", kind);
+  }
+
+  function dress({ slot, chip }, index, { isLater, isNext, isWritten, isAsking, isPinned, isHot, origin }) {
+    slot.classList.toggle("gf-stage-later", isLater);
+    slot.classList.toggle("gf-stage-next", isNext);
+    chip.classList.toggle("gf-stage-asks", isAsking);
+    chip.classList.toggle("gf-stage-written", isWritten);
+    chip.classList.toggle("gf-stage-pinned", isPinned);
+    chip.classList.toggle("gf-stage-hot", isHot);
+    slot.classList.toggle("gf-stage-arrow", origin === "put_in");
+    chip.classList.toggle("gf-stage-put-in", origin === "put_in");
+    chip.classList.toggle("gf-stage-given", origin === "given");
+    const label = chip.dataset.token;
+    setAttribute(chip, "title", origin ? glassformer.t(`decode.${origin}_title`, { token: label, step: index }) : label);
+    setAttribute(chip, "tabindex", isLater ? -1 : 0);
+    setAttribute(chip, "aria-hidden", isLater);
+    setAttribute(chip, "aria-pressed", isPinned);
   }
 
   /* The chips' part in pointing and pinning. A touch only pins: there is no pointer to follow. */
@@ -226,8 +298,8 @@ function makeFlow(root, { hover, pin }) {
   }
 
   return {
-    build, layout, drawLines, mark,
-    forget() { colour = {}; },
+    build, layout, draw, mark,
+    forget() { paint = null; },
     label: (text) => setAttribute(canvas, "aria-label", text),
     element: flow,
   };

@@ -1,5 +1,6 @@
 /* The strip of all heads as small maps, and the chosen head large with its tokens on both axes.
-   Every map is painted once, a pixel a cell, and only the state of its rows is laid over it while scrubbing.
+   Every map is painted once, a pixel a cell, and what a step changes lies over it (stage_marks.js). The canvases take a
+   finished picture (bitmaprenderer): one that could be drawn on is copied with every frame, whether it changed or not.
    The small maps share one canvas that lies over their buttons: a browser handles one large canvas with ease, a
    hundred small ones not at all. */
 
@@ -13,21 +14,25 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   const stripCanvas = document.createElement("canvas");
   stripCanvas.setAttribute("aria-hidden", "true"); // the buttons beneath it say what is on it
   const canvas = large.querySelector("canvas");
+  const marks = { small: makeMarks(2), large: makeMarks(3) };
+  canvas.after(marks.large.element);
   const axes = { rows: root.querySelector(".gf-stage-rows"), columns: root.querySelector(".gf-stage-columns") };
   const pictures = new Map(); // "kind/layer/head" -> {bitmap, blank: rows that see nothing}
   let buttons = []; // [layer][head] -> {button, frame, x, y}: the place of its map on the strip's canvas
-  let small = { context: null, width: 0, height: 0 }; // the strip's canvas, and the size of one map on it
+  let small = { canvas: null, width: 0, height: 0 }; // the size of the strip's canvas, and of one map on it
   let built = "";
   let cell = { width: 30, height: 30 };
   let scrolled = 0; // how far the large map is scrolled, and how much of its height shows: asking for them is slow
   let opening = 0;
-  let context = null;
+  let isInView = true; // until the browser says otherwise
+  let latest = null; // the focus that is not marked yet
+  let following = false; // whether the large map is to be scrolled to it
   let paint = null; // colours of the theme in force
-  let painted = null; // what the maps show: {of, marks}; null: nothing that could be kept
+  let painted = { strip: "", large: "" }; // which pictures the canvases show
 
   function colours() {
     // Read once: asking for a computed style in the midst of drawing makes the browser lay the page out again.
-    const names = ["mono", "ground", "text", "muted", "line", "hidden", "cross", "encoder-self", "decoder-self"];
+    const names = ["mono", "ground", "text", "muted", "hidden"];
     paint ??= { scale: glassformer.scale("sequential"), ...Object.fromEntries(names.map((name) => [name, glassformer.colour(name)])) };
     return paint;
   }
@@ -77,44 +82,32 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     target.restore();
   }
 
-  /* A picture with the state of its rows: what has not asked yet is dimmed, the row and column in question outlined.
-     Drawn at the target's origin. */
-  function drawMap(target, made, width, height, kind, focus, isLarge) {
-    const { rows, columns } = made.pattern;
-    const row = height / rows;
-    const column = width / columns;
-    const colour = paint[KIND_COLOUR[kind]];
-    target.imageSmoothingEnabled = false;
-    target.drawImage(made.bitmap, 0, 0, width, height);
-    for (const blank of made.blank) hatch(target, 0, blank * row, width, row);
-    if (isLarge) drawGrid(target, made, row, column, width, height, focus);
-    if (focus.reached < rows) {
-      target.globalAlpha = 0.82;
-      target.fillStyle = paint.ground;
-      target.fillRect(0, focus.reached * row, width, height - focus.reached * row);
-      target.globalAlpha = 1;
-    }
-    target.strokeStyle = colour;
-    target.lineWidth = isLarge ? 3 : 2;
-    const inset = target.lineWidth / 2;
-    const outline = (x, y, w, h) => target.strokeRect(x + inset, y + inset, Math.max(1, w - 2 * inset), Math.max(1, h - 2 * inset));
-    if (focus.query !== null) outline(0, focus.query * row, width, Math.max(row, 3));
-    if (focus.key !== null) outline(focus.key * column, 0, Math.max(column, 3), focus.reached * row);
-    if (isLarge && focus.current !== null && focus.current !== focus.query) {
-      target.setLineDash([5, 4]);
-      outline(0, focus.current * row, width, row);
-      target.setLineDash([]);
-    }
+  /* Paint a picture of so many CSS pixels and put it on a canvas of the page. */
+  function show(onto, width, height, painting) {
+    const drawn = new OffscreenCanvas(1, 1);
+    painting(glassformer.fitCanvas(drawn, width, height));
+    Object.assign(onto.style, { width: `${width}px`, height: `${height}px` });
+    onto.getContext("bitmaprenderer").transferFromImageBitmap(drawn.transferToImageBitmap());
   }
 
-  function drawGrid(target, { pattern }, row, column, width, height, focus) {
+  function paintMap(target, { bitmap, blank, pattern }, width, height) {
+    target.imageSmoothingEnabled = false;
+    target.drawImage(bitmap, 0, 0, width, height);
+    const row = height / pattern.rows;
+    for (const index of blank) hatch(target, 0, index * row, width, row);
+  }
+
+  /* Lines between the cells and, where there is room, what each comes to in percent. */
+  function paintGrid(target, pattern) {
+    const { width: column, height: row } = cell;
+    const [width, height] = [pattern.columns * column, pattern.rows * row];
     target.fillStyle = paint.ground;
     for (let i = 1; i < pattern.columns; i += 1) target.fillRect(i * column - 0.5, 0, 1, height);
     for (let i = 1; i < pattern.rows; i += 1) target.fillRect(0, i * row - 0.5, width, 1);
     if (column < CELL.writesFrom) return;
     target.font = `600 13px ${paint.mono}`;
     Object.assign(target, { textAlign: "center", textBaseline: "middle" });
-    for (let i = 0; i < focus.reached; i += 1)
+    for (let i = 0; i < pattern.rows; i += 1)
       for (let j = 0; j < pattern.columns; j += 1) {
         const weight = pattern.get(i, j);
         if (weight < 0.05) continue;
@@ -130,7 +123,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     const name = [trace.id, kind, glassformer.language].join("|");
     if (name === built) return;
     built = name;
-    strip.replaceChildren(stripCanvas);
+    strip.replaceChildren(stripCanvas, marks.small.element);
     buttons = Array.from({ length: layers }, (_, layer) => {
       const line = document.createElement("div");
       line.className = "gf-stage-layer";
@@ -179,18 +172,21 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     strip.style.setProperty("--map-width", `${width}px`);
     strip.style.setProperty("--map-height", `${height}px`);
     const box = strip.getBoundingClientRect();
-    small = { width, height, context: glassformer.fitCanvas(stripCanvas, box.width, box.height) };
+    small = { width, height, canvas: [box.width, box.height] };
     for (const place of buttons.flat()) {
       const frame = place.frame.getBoundingClientRect();
       place.x = frame.left - box.left;
       place.y = frame.top - box.top;
     }
+    const lines = new Map(); // top -> the maps that stand there side by side
+    for (const { x, y } of buttons.flat()) lines.set(y, [...(lines.get(y) ?? []), x]);
+    marks.small.layout(lines, { width, height, rows, columns });
   }
 
   /* Cells as large as the room allows, never too small to read: beyond that the map scrolls, its labels stay. */
   function layout() {
     if (!glassformer.trace || !large.clientWidth) return;
-    painted = null;
+    painted = { strip: "", large: "" };
     const { kind } = glassformer.selection;
     const [, heads, rows, columns] = glassformer.trace.patterns[kind].shape;
     layoutStrip(heads, rows, columns);
@@ -204,79 +200,80 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     for (const label of labels) label.classList.remove("gf-stage-upright");
     const tooWide = labels.filter((label) => label.scrollWidth > label.clientWidth);
     for (const label of tooWide) label.classList.add("gf-stage-upright");
-    context = glassformer.fitCanvas(canvas, columns * cell.width, rows * cell.height);
+    cutWhereTooLong([...axes.rows.children, ...labels]);
+    marks.large.layout(new Map([[0, [0]]]), { width: columns * cell.width, height: rows * cell.height, rows, columns });
     opening = large.clientHeight - axes.columns.offsetHeight;
     scrolled = large.scrollTop;
   }
 
-  /* The rows [from, to) to paint anew. From one step to the next the maps differ only between the marks, old and new:
-     the rows in question and the first that has not asked yet. */
-  function staleRows({ kind, layer, head }, focus, rows) {
-    const now = {
-      of: [kind, layer, head, focus.key, focus.source].join("|"),
-      marks: [focus.reached, focus.query, focus.current].filter((row) => row !== null),
-    };
-    const before = painted;
-    painted = now;
-    if (before?.of !== now.of) return [0, rows];
-    const marks = [...before.marks, ...now.marks];
-    return [Math.max(0, Math.min(...marks) - 1), Math.min(rows, Math.max(...marks) + 2)];
-  }
-
-  /* Leave only some rows of the map at (x, y) open to be painted, and clear them: on whole pixels of the screen, so that
-     nothing of the edges adds up. */
-  function openRows(target, x, y, width, row, [from, to]) {
-    const ratio = window.devicePixelRatio || 1;
-    const [left, top] = [x, y + from * row].map((value) => Math.floor(value * ratio) / ratio);
-    const [right, bottom] = [x + width, y + to * row].map((value) => Math.ceil(value * ratio) / ratio);
-    target.beginPath();
-    target.rect(left, top, right - left, bottom - top);
-    target.clip();
-    target.clearRect(left, top, right - left, bottom - top);
-  }
-
-  function drawStrip({ kind, layer: chosenLayer, head: chosenHead }, focus, stale) {
-    const { context: target, width, height } = small;
-    buttons.forEach((line, layer) => line.forEach(({ button, x, y }, head) => {
-      const chosen = layer === chosenLayer && head === chosenHead;
-      setAttribute(button, "aria-checked", chosen);
-      setAttribute(button, "tabindex", chosen ? 0 : -1);
-      if (!target) return;
-      const made = picture(kind, layer, head);
+  function paintStrip(kind) {
+    if (painted.strip === kind) return;
+    painted.strip = kind;
+    show(stripCanvas, ...small.canvas, (target) => buttons.forEach((line, layer) => line.forEach(({ x, y }, head) => {
       target.save();
-      openRows(target, x, y, width, height / made.pattern.rows, stale);
       target.translate(x, y);
-      drawMap(target, made, width, height, kind, focus, false);
+      paintMap(target, picture(kind, layer, head), small.width, small.height);
       target.restore();
-    }));
+    })));
+  }
+
+  function paintLarge(kind, layer, head) {
+    const name = `${kind}/${layer}/${head}`;
+    if (painted.large === name) return;
+    painted.large = name;
+    const made = picture(kind, layer, head);
+    const { rows, columns } = made.pattern;
+    show(canvas, columns * cell.width, rows * cell.height, (target) => {
+      paintMap(target, made, columns * cell.width, rows * cell.height);
+      paintGrid(target, made.pattern);
+    });
   }
 
   function draw(selection, focus) {
     colours();
     build(selection.kind);
     const { kind } = selection;
-    const made = picture(kind, selection.layer, selection.head);
-    const { rows, columns } = made.pattern;
-    const stale = staleRows(selection, focus, rows);
-    drawStrip(selection, focus, stale);
-    if (!context) return;
-    context.save();
-    openRows(context, 0, 0, columns * cell.width, cell.height, stale);
-    drawMap(context, made, columns * cell.width, rows * cell.height, kind, focus, true);
-    context.restore();
+    buttons.forEach((line, layer) => line.forEach(({ button }, head) => {
+      const chosen = layer === selection.layer && head === selection.head;
+      setAttribute(button, "aria-checked", chosen);
+      setAttribute(button, "tabindex", chosen ? 0 : -1);
+    }));
+    if (small.canvas) {
+      paintStrip(kind);
+      paintLarge(kind, selection.layer, selection.head);
+    }
+    setText(root.querySelector(".gf-stage-large-name"), glassformer.t("decode.large_name", {
+      layer: selection.layer + 1, head: selection.head + 1, kind: glassformer.t(`decode.kind_${kind}`),
+    }));
+    latest = focus;
+    if (isInView) mark();
+  }
+
+  /* What a step changes. Scrubbing with the maps below the window does without it, until they come into view. */
+  function mark() {
+    const focus = latest;
+    if (!focus || !small.canvas) return;
+    latest = null;
+    marks.small.show(focus);
+    marks.large.show(focus);
     for (const label of axes.rows.children) {
       const index = Number(label.dataset.query);
       label.classList.toggle("gf-stage-on", index === focus.query);
       label.classList.toggle("gf-stage-later", index >= focus.reached);
     }
     for (const label of axes.columns.children) label.classList.toggle("gf-stage-on", Number(label.dataset.key) === focus.key);
-    setText(root.querySelector(".gf-stage-large-name"), glassformer.t("decode.large_name", {
-      layer: selection.layer + 1, head: selection.head + 1, kind: glassformer.t(`decode.kind_${kind}`),
-    }));
+    if (following) follow(focus);
+    following = false;
   }
+  new IntersectionObserver((entries) => {
+    isInView = entries[entries.length - 1].isIntersecting;
+    if (isInView) mark();
+  }, { rootMargin: "100px" }).observe(root.querySelector(".gf-stage-maps"));
 
   /* Bring the row in question into the map's window, without moving the page. */
   function follow(focus) {
+    following = !isInView;
+    if (following) return;
     const row = focus.query ?? focus.current;
     if (row === null) return;
     const top = row * cell.height;
@@ -374,7 +371,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
 
   return {
     draw, layout, follow,
-    forget() { pictures.clear(); paint = null; painted = null; },
+    forget() { pictures.clear(); paint = null; painted = { strip: "", large: "" }; },
     label: (text) => setAttribute(canvas, "aria-label", text),
     element: large,
   };

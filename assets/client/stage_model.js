@@ -3,13 +3,34 @@
 
 const NOBODY = { query: null, key: null };
 
-/* Change only what differs: a page of a hundred chips is painted anew with every step. */
+/* Change only what differs, and words within the node that holds them: whatever is put into the page is styled and laid
+   out anew, and even a property that is set to what it was makes the browser look again. */
 function setText(node, text) {
   const words = String(text);
-  if (node.textContent !== words) node.textContent = words;
+  const holder = node.firstChild ?? node; // a text node has none
+  if (holder.nodeType !== Node.TEXT_NODE) node.textContent = words;
+  else if (holder.data !== words) holder.data = words;
 }
 function setAttribute(node, name, value) {
   if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+function setProperty(node, name, value) {
+  if (node[name] !== value) node[name] = value;
+}
+
+/* Put ``nodes`` into a box; where those in it are of the same kind, only their words. */
+function setNodes(box, nodes) {
+  const isSame = nodes.length === box.childNodes.length && nodes.every((node, i) => node.nodeName === box.childNodes[i].nodeName);
+  if (isSame) nodes.forEach((node, i) => setText(box.childNodes[i], node.textContent));
+  else box.replaceChildren(...nodes);
+}
+
+/* End what is too long for its element with an ellipsis, and only that: each element that cuts off what it holds is one
+   more piece for the browser to put together with every frame. */
+function cutWhereTooLong(elements) {
+  for (const element of elements) element.classList.remove("gf-stage-cut");
+  const tooLong = elements.filter(({ scrollWidth, clientWidth, scrollHeight, clientHeight }) => scrollWidth > clientWidth || scrollHeight > clientHeight);
+  for (const element of tooLong) element.classList.add("gf-stage-cut");
 }
 
 /* "93 %", with one decimal where that says more; what is nearly none or nearly all is not rounded to it. */

@@ -73,7 +73,8 @@ def test_scrubbing_shows_every_step_and_asks_the_server_for_nothing(page):
 
 def test_the_percents_on_the_source_are_the_weights_of_the_row_that_asks(page):
     page.evaluate("glassformer.select({ step: 3, layer: 0, head: 1 })")
-    shown = page.locator(".gf-stage-source .gf-stage-above").all_inner_texts()
+    chips = "[...document.querySelectorAll('.gf-stage-source .gf-chip')]"
+    shown = page.evaluate(f"{chips}.map((chip) => chip.getAttribute('aria-description'))")
     weights = page.evaluate(
         """() => { const pattern = glassformer.headPattern("cross", 0, 1);
                    return Array.from({ length: pattern.columns }, (_, column) => pattern.get(2, column)); }"""
@@ -85,6 +86,52 @@ def test_the_percents_on_the_source_are_the_weights_of_the_row_that_asks(page):
             assert float(text.split("\u202f")[0].strip("> ")) == pytest.approx(100 * weight, abs=0.51)
         else:
             assert text == ""
+
+
+def test_the_percents_are_painted_above_the_chips_that_have_one(page):
+    """They are on the canvas behind the chips: each has ink in its room exactly when it has something to say."""
+    page.evaluate("glassformer.select({ step: 3, layer: 0, head: 1 })")
+    said, painted = page.evaluate(
+        """() => {
+          const canvas = document.querySelector(".gf-stage-lines");
+          const origin = canvas.getBoundingClientRect();
+          const ratio = canvas.width / origin.width;
+          const chips = [...document.querySelectorAll(".gf-stage-source .gf-chip")];
+          return [chips.map((chip) => chip.getAttribute("aria-description") !== ""), chips.map((chip) => {
+            const { left, top, width } = chip.getBoundingClientRect();
+            const room = [left - origin.left, top - origin.top - 18, width, 16];
+            const pixels = room.map((length) => Math.round(length * ratio));
+            return canvas.getContext("2d").getImageData(...pixels).data.some((value) => value);
+          })];
+        }"""
+    )
+    assert painted == said
+    assert True in said
+    assert False in said
+
+
+def test_the_marks_on_the_maps_follow_the_step_as_soon_as_the_maps_are_in_view(page):
+    veils = """() => ["strip", "large"].map((name) => {
+      const canvas = document.querySelector(`.gf-stage-${name} canvas`).getBoundingClientRect();
+      const marks = document.querySelector(`.gf-stage-${name} .gf-marks`);
+      const map = name === "strip" ? document.querySelector(".gf-stage-frame").getBoundingClientRect() : canvas;
+      const top = marks.querySelector(".gf-marks-veil").getBoundingClientRect().top;
+      return Math.round((10 * (top - map.top)) / map.height) / 10;
+    })"""
+    page.set_viewport_size({"width": 1280, "height": 420})
+    page.evaluate("glassformer.select({ step: 2 })")
+    rows = page.evaluate("glassformer.trace.patterns.cross.shape[2]")
+    large = page.locator(".gf-stage-large-box")
+    large.scroll_into_view_if_needed()
+    page.wait_for_function(f"() => ({veils})().every((share) => share === {round(2 / rows, 1)})")
+    page.locator(".gf-brand").scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelector('.gf-stage-maps').getBoundingClientRect().top > innerHeight + 100")
+    page.wait_for_timeout(200)  # the browser tells the maps with a later frame
+    page.evaluate("glassformer.select({ step: 5 })")
+    page.wait_for_timeout(100)
+    assert page.evaluate(veils) == [round(2 / rows, 1)] * 2
+    large.scroll_into_view_if_needed()
+    page.wait_for_function(f"() => ({veils})().every((share) => share === {round(5 / rows, 1)})")
 
 
 def test_keys_move_the_stage_but_never_from_a_field(page):

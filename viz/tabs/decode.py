@@ -40,7 +40,7 @@ class Stage(ClientView):
     """
 
     script = "stage"
-    script_parts = ("stage_model", "change", "stage_flow", "stage_candidates", "stage_maps")
+    script_parts = ("stage_model", "change", "stage_flow", "stage_candidates", "stage_marks", "stage_maps")
     sends = ("force", "back")
 
 

@@ -22,7 +22,8 @@ function makeMarks(lineWidth) {
     };
     element.replaceChildren(...[...lines].map(([top, lefts]) => {
       const opening = glassformer.node("div", "gf-marks-line");
-      Object.assign(opening.style, { top: `${top}px`, height: `${of.height}px` });
+      // One pixel more: a map between two pixels of the screen may reach into the second.
+      Object.assign(opening.style, { top: `${top}px`, height: `${of.height + 1}px` });
       for (const [name, [width, height]] of Object.entries(boxes)) {
         const mover = glassformer.node("div", `gf-marks-${name}`, ...lefts.map((left) => {
           const box = document.createElement("span");

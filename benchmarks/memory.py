@@ -16,7 +16,7 @@ BUDGET = 5.0  # percent
 DECODES, TRAININGS = 500, 20
 DECODES_OF_ONE = 20  # then their tab closes
 WARM_UP = 60, 4  # decodes and trainings before the first look
-SHORT = {"steps": 25, "max_length": 3, "batch_size": 16}  # of a training: two evaluations, their maps, and soon over
+SHORT = {"steps": 10, "max_length": 3, "batch_size": 16}  # of a training: two evaluations, their maps, and soon over
 SECONDS_KEPT = 0.5  # in the place of ten minutes, so that those who left are forgotten while we look
 
 

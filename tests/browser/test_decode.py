@@ -229,7 +229,7 @@ def test_a_saved_run_opens_again(page, settle):
     page.wait_for_function("glassformer.trace.source.length === 3")
     upload(page, settle, "run.json", content)
     assert page.evaluate("[glassformer.trace.source.length, glassformer.trace.log_prob]") == before
-    assert page.locator(".gf-status").inner_text().startswith("Opened a run of copy")
+    assert page.locator(".gf-status:visible").inner_text().startswith("Opened a run of copy")
     assert page.locator(".gf-text textarea").input_value() == json.loads(content)["text"]
 
 
@@ -255,7 +255,7 @@ def test_tokens_that_look_like_markup_are_shown_to_the_letter(page, settle, trac
     assert page.locator(".gf-stage-source .gf-chip").all_inner_texts() == [token.replace(" ", "␣") for token in source]
     assert candidates(page)[1] == "<script>"
     assert page.locator(".gf-stage :is(img, script, b, i)").count() == 0
-    assert "None of the models here" in page.locator(".gf-status").inner_text()
+    assert "None of the models here" in page.locator(".gf-status:visible").inner_text()
 
 
 def test_a_long_run_stays_within_the_page_at_every_width(page, settle):

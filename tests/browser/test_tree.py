@@ -20,7 +20,7 @@ HOSTILE = ("<b>", "<img/src=x/onerror=alert(1)>", "&amp;", "${1+1}", "{n}", "×©×
 
 
 def wait_for_words(page: Page, selector: str, words: str) -> None:
-    expect(page.locator(selector)).to_contain_text(words, timeout=READY_MS)
+    expect(page.locator(selector).filter(visible=True)).to_contain_text(words, timeout=READY_MS)
 
 
 def show_tree(page: Page, settle) -> None:

@@ -19,7 +19,8 @@ _ANSWERS = Path(__file__).with_name("answers.js").read_text(encoding="utf-8")
 # Gradio's client cuts the stream of answers itself once the last one is in; the browser calls that a failure.
 _CUT_BY_GRADIO = re.compile(r"/gradio_api/queue/data\?")
 # Idle is what the browser says, not what the clock says: a busy machine may take seconds from one event to the next.
-_WAIT_UNTIL_IDLE = """() => new Promise((done) => {
+_WAIT_UNTIL_IDLE = """(patience) => new Promise((done) => {
+  setTimeout(() => done(null), patience);
   requestAnimationFrame(() => requestIdleCallback(() => setTimeout(() => done(unanswered()), 50), { timeout: 5000 }));
 })"""
 
@@ -86,7 +87,9 @@ class Visit:
         deadline = time.monotonic() + READY_MS / 1000
         quiet = 0
         while quiet < QUIET_ROUNDS:
-            unanswered = self.page.evaluate(_WAIT_UNTIL_IDLE)
+            unanswered = self.page.evaluate(_WAIT_UNTIL_IDLE, READY_MS)
+            if unanswered is None:
+                raise AssertionError(f"the browser drew no frame within {READY_MS} ms")
             quiet = 0 if self._pending or unanswered else quiet + 1
             if time.monotonic() > deadline:
                 waiting = "\n".join([f"{unanswered} answers of the queue", *(request.url for request in self._pending)])
@@ -155,7 +158,7 @@ def choose_language(page: Page, name: str) -> None:
 
 def status(page: Page) -> str:
     """The line under the text: what happened, or what is wrong."""
-    return page.locator(".gf-status").inner_text()
+    return page.locator(".gf-status:visible").inner_text()
 
 
 def source_labels(page: Page) -> list[str]:

@@ -65,7 +65,7 @@ class FastStep:
             if not self._norm_first:
                 x = layer.cross_norm(x)
             mlp_in = layer.mlp_norm(x) if self._norm_first else x
-            hidden = F.linear(mlp_in, *layer.up).relu_()
+            hidden = torch.addmm(layer.up_bias, mlp_in, layer.up).relu_()
             x = x + F.linear(hidden, *layer.down)
             if not self._norm_first:
                 x = layer.mlp_norm(x)
@@ -78,7 +78,7 @@ class FastStep:
             self._hidden = self._hidden[rows]
 
     def _self_attention(self, layer: _Layer, x: Tensor, cache: KeyValueCache) -> Tensor:
-        heads = F.linear(x, *layer.qkv).view(x.shape[0], 3, self._n_heads, 1, self._d_head)
+        heads = torch.addmm(layer.qkv_bias, x, layer.qkv).view(x.shape[0], 3, self._n_heads, 1, self._d_head)
         q, k, v = heads.unbind(1)  # [B, H, 1, K] each
         cache.append(k, v)
         z = self._gather(q.reshape(-1, 1, self._d_head), cache, self._ignored, 0, layer.self_pattern)
@@ -105,17 +105,20 @@ class FastStep:
 
 
 class _Layer:
-    """The weights of one decoder layer as plain tensors: asking a module for them at every step costs more."""
+    """The weights of one decoder layer as plain tensors: asking a module for them at every step costs more.
+
+    ``qkv`` [D, 3D] and ``up`` [D, d_ff] lie the other way round than in ``nn.Linear``: a product of one row that makes more
+    numbers than it takes reads weights twice as fast from memory in this order.
+    """
 
     def __init__(self, layer: DecoderLayer) -> None:
         own, cross, mlp = layer.self_attn, layer.cross_attn, layer.feed_forward
         projections = (own.q_proj, own.k_proj, own.v_proj)
-        self.qkv = (
-            torch.cat([projection.weight for projection in projections]),
-            torch.cat([projection.bias for projection in projections]),
-        )
+        self.qkv = torch.cat([projection.weight for projection in projections]).t().contiguous()
+        self.qkv_bias = torch.cat([projection.bias for projection in projections])
         self.self_out, self.cross_q, self.cross_out = map(_weights, (own.out_proj, cross.q_proj, cross.out_proj))
-        self.up, self.down = _weights(mlp.up_proj), _weights(mlp.down_proj)
+        self.up, self.up_bias = mlp.up_proj.weight.t().contiguous(), mlp.up_proj.bias
+        self.down = _weights(mlp.down_proj)
         self.cross_attn: Attention = cross
         self.self_pattern, self.cross_pattern = own.hook_pattern, cross.hook_pattern
         self.attn_norm, self.cross_norm, self.mlp_norm = map(_norm, (layer.attn_norm, layer.cross_norm, layer.mlp_norm))

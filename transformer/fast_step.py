@@ -107,8 +107,8 @@ class FastStep:
 class _Layer:
     """The weights of one decoder layer as plain tensors: asking a module for them at every step costs more.
 
-    ``qkv`` [D, 3D] and ``up`` [D, d_ff] lie the other way round than in ``nn.Linear``: a product of one row that makes more
-    numbers than it takes reads weights twice as fast from memory in this order.
+    ``qkv`` [D, 3D] and ``up`` [D, d_ff] lie the other way round than in ``nn.Linear``: a product of one row that makes
+    more numbers than it takes reads weights twice as fast from memory in this order.
     """
 
     def __init__(self, layer: DecoderLayer) -> None:

@@ -229,7 +229,7 @@ def test_a_script_of_gradio_s_is_asked_for_once_and_kept_by_browsers():
         assert (answer.text, answer.headers["content-encoding"]) == ("let a = 1;" * 200, "br")
         assert "immutable" in answer.headers["cache-control"]
     assert asked == files
-    others = ["/assets/lost-BtpqUM30.js", "/theme.css", "/gradio_api/file=/assets/run.json"]
+    others = ["/assets/lost-BtpqUM30.js", "/theme.css", "/gradio_api/file=/assets/Index-BtpqUM30.js"]
     for answer in fetch(kept, *others, *others, **{"Accept-Encoding": "br"}):
         assert "cache-control" not in answer.headers
     assert asked == [*files, *others, *others]

@@ -15,7 +15,7 @@ function makeFlow(root, { hover, pin }) {
   const rows = { source: root.querySelector(".gf-stage-source"), target: root.querySelector(".gf-stage-target") };
   const slots = { source: [], target: [] };
   let anchors = { source: [], target: [] };
-  let signs = { source: [], target: [] }; // what is painted at each chip: {heat, words}, null where none is to be
+  let signs = { source: [], target: [] }; // of each chip how it looks (see mark), its {heat, words}
   let context = null;
   let size = { width: 0, height: 0 };
   let corner = 0; // the radius of a chip's corners, in pixels

@@ -28,7 +28,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   let latest = null; // the focus that is not marked yet
   let following = false; // whether the large map is to be scrolled to it
   let paint = null; // colours of the theme in force
-  let painted = { strip: "", large: "" }; // which pictures the canvases show
+  let painted = {}; // which pictures the canvases show: {strip, large}
 
   function colours() {
     // Read once: asking for a computed style in the midst of drawing makes the browser lay the page out again.
@@ -186,7 +186,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
   /* Cells as large as the room allows, never too small to read: beyond that the map scrolls, its labels stay. */
   function layout() {
     if (!glassformer.trace || !large.clientWidth) return;
-    painted = { strip: "", large: "" };
+    painted = {};
     const { kind } = glassformer.selection;
     const [, heads, rows, columns] = glassformer.trace.patterns[kind].shape;
     layoutStrip(heads, rows, columns);
@@ -263,7 +263,6 @@ function makeMaps(root, { hover, pin, choose, tip }) {
     }
     for (const label of axes.columns.children) label.classList.toggle("gf-stage-on", Number(label.dataset.key) === focus.key);
     if (following) follow(focus);
-    following = false;
   }
   new IntersectionObserver((entries) => {
     isInView = entries[entries.length - 1].isIntersecting;
@@ -371,7 +370,7 @@ function makeMaps(root, { hover, pin, choose, tip }) {
 
   return {
     draw, layout, follow,
-    forget() { pictures.clear(); paint = null; painted = { strip: "", large: "" }; },
+    forget() { pictures.clear(); paint = null; painted = {}; },
     label: (text) => setAttribute(canvas, "aria-label", text),
     element: large,
   };

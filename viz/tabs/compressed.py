@@ -16,8 +16,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATHS = ("/", "/config", "/plotly.min.js")  # what a path ends with, whatever prefix a proxy puts before it
-# A script or style of Gradio's page. Its name holds a hash of its content: nothing else will ever be found there.
-FILE = re.compile(r"/assets/[\w.-]+-[\w-]{8,}\.(js|css)$")
+# A script or style of Gradio's page, never a visitor's file ("file=..."). Its name holds a hash of its content: nothing
+# else will ever be found there.
+FILE = re.compile(r"(?:/[\w.-]+)*/assets/[\w.-]+-[\w-]{8,}\.(js|css)$")
 SMALLEST = 1000  # bytes worth the trouble
 KEPT = 16  # compressed bodies; every visitor gets the same few
 FILES_KEPT = 256  # whole answers, of which the page needs about eighty
@@ -45,7 +46,7 @@ class Compressed:
         encoding = next((name for name in PACK if name in asked.get("accept-encoding", "")), None)
         if encoding is None or "range" in asked:
             await self.app(scope, receive, send)
-        elif FILE.search(scope["path"]):
+        elif FILE.match(scope["path"]):
             await self._send_file(encoding, scope, receive, send)
         elif scope["path"].endswith(PATHS):
             await self.app(scope, receive, self._packing(encoding, {}, send))
